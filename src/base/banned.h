@@ -1,0 +1,27 @@
+/* Included by the build into every file: functions that invite overflow or injection do not compile. */
+#pragma once
+
+#define BANNED(func) sorry_##func##_is_a_banned_function
+
+#undef strcpy
+#define strcpy(x, y) BANNED(strcpy)
+#undef strcat
+#define strcat(x, y) BANNED(strcat)
+#undef strncpy
+#define strncpy(x, y, n) BANNED(strncpy)
+#undef strncat
+#define strncat(x, y, n) BANNED(strncat)
+#undef sprintf
+#define sprintf(...) BANNED(sprintf)
+#undef vsprintf
+#define vsprintf(...) BANNED(vsprintf)
+#undef strtok
+#define strtok(x, y) BANNED(strtok)
+#undef atoi
+#define atoi(x) BANNED(atoi)
+#undef atol
+#define atol(x) BANNED(atol)
+#undef system
+#define system(x) BANNED(system)
+#undef gets
+#define gets(x) BANNED(gets)
