@@ -1,0 +1,119 @@
+/*
+ * The host's end of the agent channel of one sandbox (guest_proto.h over a unix socket).
+ *
+ * An agent belongs to a loop; its callbacks run on the loop's thread and must not block. Functions
+ * marked [worker] block the calling thread until a deadline and must not be called on the loop's
+ * thread; all others must be called on the loop's thread unless they say "any thread". Everything
+ * that arrives is hostile: a broken frame closes the channel (on_closed), it never harms the process,
+ * and memory per channel is bounded by the credit given plus one frame.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "loop/loop.h"
+#include "skerry/guest_proto.h"
+
+struct agent;
+struct agent_exec; /* one handle: a consumer of one exec in the guest */
+
+struct agent_identity {
+	bool apply;             /* hand-over: entropy, clock, hostname, machine-id, before any command */
+	uint64_t epoch;         /* the sandbox's generation */
+	const char *hostname;
+	const char *machine_id; /* 32 lower-case hex digits */
+};
+
+struct agent_info {
+	uint32_t version;
+	uint32_t applied; /* PROTO_APPLIED_… */
+	uint64_t epoch;
+	uint64_t guest_boottime_ms;
+	uint64_t mem_total_kib;
+	char agent_version[32];
+	char kernel_release[65];
+	char os_name[128];
+};
+
+/* Called once, on the loop's thread, when the channel has broken (guest hung up, bad frame). Every
+ * open exec has had its `lost` called before. The owner then calls agent_close. */
+typedef void (*agent_closed_fn)(void *arg, const struct err *why);
+
+/* [worker] Connects to the socket (which may not exist or accept yet: tried again every few ms until
+ * the deadline), synchronises and waits for HELLO_ACK. When identity->apply is set and the guest did
+ * not confirm entropy, clock, hostname and machine-id it fails (-EPROTO). on_closed may be NULL. */
+int agent_open(struct loop *loop, const char *socket_path, const struct agent_identity *identity,
+	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg, struct agent **ret,
+	       struct agent_info *ret_info, struct err *err);
+
+/* Any thread. Closes the channel; open execs get `lost`. on_closed is not called. When it returns no
+ * callback of this agent runs or will run. NULL is fine. */
+void agent_close(struct agent *agent);
+
+/* [worker] One round trip through the agent. */
+int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err);
+
+struct agent_exit {
+	int exit_code; /* -1 when ended by a signal */
+	int signal;
+	bool timed_out;
+	bool out_of_memory;
+	uint64_t duration_ms;
+	uint64_t stdout_bytes;
+	uint64_t stderr_bytes;
+};
+
+struct agent_exec_state {
+	bool running;
+	uint64_t stdout_bytes;
+	uint64_t stderr_bytes;
+	uint64_t input_offset;
+	uint64_t duration_ms;
+};
+
+/* Any member may be NULL. After `failed` or `lost` nothing more comes; the handle must still be freed
+ * with agent_exec_free (allowed inside every callback). stream is enum proto_stream. */
+struct agent_exec_events {
+	void (*started)(void *arg, uint32_t pid);
+	void (*state)(void *arg, const struct agent_exec_state *state); /* answer to attach */
+	void (*data)(void *arg, int stream, uint64_t offset, const void *data, size_t len);
+	void (*gap)(void *arg, int stream, uint64_t from, uint64_t to);
+	void (*eof)(void *arg, int stream, uint64_t total);
+	void (*exited)(void *arg, const struct agent_exit *exit);
+	void (*input_window)(void *arg, uint64_t may_send_up_to);
+	/* err code: "cwd_not_found", "user_not_found", "not_executable", "exec_limit", "exec_exists",
+	 * "exec_not_found", "guest_resources", "invalid_argument" */
+	void (*failed)(void *arg, const struct err *err);
+	void (*lost)(void *arg, const struct err *err); /* code "agent_gone" */
+};
+
+struct agent_exec_spec {
+	const char *exec_id;
+	const char *command; /* at most PROTO_COMMAND_MAX bytes, no NUL */
+	const char *cwd;     /* NULL: the user's home */
+	const char *user;    /* NULL: "sandbox" */
+	const char *const *env; /* "K=V", NULL-terminated; may be NULL */
+	uint64_t timeout_ms; /* 0: none */
+	uint64_t log_cap_bytes; /* 0: PROTO_LOG_CAP_DEFAULT */
+	bool stdin_open;
+	bool backpressure;
+	uint64_t stdout_credit; /* bytes that may come from offset 0 at once */
+	uint64_t stderr_credit;
+};
+
+struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec_spec *spec,
+				    const struct agent_exec_events *events, void *arg);
+struct agent_exec *agent_exec_attach(struct agent *agent, const char *exec_id,
+				     const struct agent_exec_events *events, void *arg);
+void agent_exec_follow(struct agent_exec *exec, int stream, uint64_t offset, uint64_t credit,
+		       bool backpressure);
+void agent_exec_credit(struct agent_exec *exec, int stream, uint64_t bytes);
+/* Queues input; the caller keeps within the window that input_window announced. Any length. */
+void agent_exec_input(struct agent_exec *exec, uint64_t offset, const void *data, size_t len);
+void agent_exec_input_close(struct agent_exec *exec);
+void agent_exec_signal(struct agent_exec *exec, int signal);
+/* Detaches (the command goes on) and frees. NULL is fine. */
+void agent_exec_free(struct agent_exec *exec);
