@@ -1,0 +1,57 @@
+/*
+ * Every limit of the service: named, documented, configurable (section [limits] of the configuration
+ * file, same names), served at /v1/limits. core_limits_init gives the defaults of the product.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <stddef.h>
+#include <jansson.h>
+
+#include "base/err.h"
+
+#define CORE_SIZES_MAX 16
+
+struct core_size {
+	char name[16];
+	uint32_t milli_vcpus;
+	uint32_t memory_mb;
+	uint32_t disk_gb;
+};
+
+struct core_limits {
+	struct core_size sizes[CORE_SIZES_MAX];
+	size_t n_sizes;
+	char default_size[16];
+	char default_image[65];
+	char require_isolation[16];         /* "any" or "kvm" */
+
+	int64_t vcpus_min_milli, vcpus_max_milli;
+	int64_t memory_mb_min, memory_mb_max;
+	int64_t disk_gb_min, disk_gb_max;
+	int64_t timeout_minutes_default, timeout_minutes_max;   /* in total, extensions included */
+	int64_t sandboxes_per_account;
+	int64_t labels_max;                 /* per sandbox */
+	int64_t label_bytes_max;            /* of a key or a value */
+	int64_t exec_timeout_ms_default;
+	int64_t exec_running_max;           /* per sandbox */
+	int64_t exec_log_bytes;             /* per stream, kept in the guest */
+	int64_t output_bytes_rest, output_bytes_mcp, output_bytes_max; /* per stream in an answer */
+	int64_t mcp_exec_wait_ms;           /* foreground exec over MCP answers within this */
+	int64_t request_body_bytes;
+	int64_t tombstone_days;
+	int64_t idempotency_hours;
+	int64_t create_deadline_ms;         /* restore to answer; booting a template may take longer */
+	int64_t template_deadline_ms;
+	int64_t image_build_deadline_ms;
+	int64_t http_connections_max;
+	int64_t http_header_timeout_ms;
+	int64_t workers, worker_queue_max;
+	int64_t host_free_disk_mb_min;      /* below this, creating answers disk_full */
+};
+
+void core_limits_init(struct core_limits *limits);
+/* Sets one by its name from text; -EINVAL with name, value and bounds, -ENOENT for an unknown name. */
+int core_limits_set(struct core_limits *limits, const char *name, const char *value, struct err *err);
+/* As JSON for /v1/limits and the docs; owned by the caller. */
+json_t *core_limits_json(const struct core_limits *limits);
