@@ -1,5 +1,12 @@
-/* Included by the build into every file: functions that invite overflow or injection do not compile. */
+/*
+ * Included by the build into every file: functions that invite overflow or injection do not compile.
+ * The headers that declare them come first, so that the macros meet calls and never declarations.
+ */
 #pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define BANNED(func) sorry_##func##_is_a_banned_function
 

@@ -1,0 +1,128 @@
+/*
+ * The log. A line is built in a fixed buffer on the stack and leaves by one write(2), so that lines
+ * of several threads do not mix and that running out of memory can still be logged. What does not
+ * fit is cut and marked with "...".
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+#define LINE_SIZE 8192
+#define CUT_MARK "...\n"
+
+static const struct {
+	const char *name;
+	int syslog_priority;
+} levels[] = {
+	[LOG_LVL_DEBUG] = { "debug", 7 },
+	[LOG_LVL_INFO] = { "info", 6 },
+	[LOG_LVL_WARN] = { "warn", 4 },
+	[LOG_LVL_ERROR] = { "error", 3 },
+};
+
+static enum log_level min_level = LOG_LVL_INFO;
+static bool to_journal;
+
+/* systemd sets JOURNAL_STREAM to "device:inode" of the stream it made; it is inherited, so it says
+ * something about our stderr only where that is the same file. */
+static bool stderr_is_journal(void)
+{
+	const char *value = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+	char extra;
+
+	if (!value || sscanf(value, "%llu:%llu%c", &dev, &ino, &extra) != 2)
+		return false;
+	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_init(enum log_level level)
+{
+	min_level = level;
+	to_journal = stderr_is_journal();
+}
+
+int log_level_parse(const char *name, enum log_level *ret_level)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+		if (str_eq(name, levels[i].name)) {
+			*ret_level = (enum log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* Replaces C0 controls, DEL and the C1 controls of UTF-8 (U+0080 to U+009F: terminals obey them). */
+static void replace_controls(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		if (c < 0x20 || c == 0x7f)
+			text[i] = '?';
+		else if (c == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0)
+			text[i] = text[i + 1] = '?';
+	}
+}
+
+/* Adds what snprintf returned to used, bounded by the buffer. */
+static size_t advance(size_t used, int printed, size_t size)
+{
+	if (printed < 0)
+		return used;
+	return (size_t)printed < size - used ? used + (size_t)printed : size - 1;
+}
+
+void log_write(enum log_level level, const char *message, const char *fields, ...)
+{
+	char line[LINE_SIZE + sizeof(CUT_MARK)];
+	char now[CLOCK_RFC3339_SIZE];
+	int saved_errno = errno;
+	size_t used = 0;
+	ssize_t n;
+
+	if (level < min_level)
+		return;
+	if (to_journal)
+		used = advance(used, snprintf(line, LINE_SIZE, "<%d>%s", levels[level].syslog_priority,
+					      message), LINE_SIZE);
+	else
+		used = advance(used, snprintf(line, LINE_SIZE, "%s %s %s",
+					      clock_rfc3339(clock_unix_ms(), now),
+					      levels[level].name, message), LINE_SIZE);
+	if (fields && used < LINE_SIZE - 1) {
+		size_t before = used;
+		va_list ap;
+
+		line[used++] = ' ';
+		va_start(ap, fields);
+		used = advance(used, vsnprintf(line + used, LINE_SIZE - used, fields, ap), LINE_SIZE);
+		va_end(ap);
+		if (used == before + 1)
+			used = before;
+	}
+	replace_controls(line, used);
+	if (used == LINE_SIZE - 1) {
+		used = utf8_whole_prefix(line, used);
+		memcpy(line + used, CUT_MARK, sizeof(CUT_MARK) - 1);
+		used += sizeof(CUT_MARK) - 1;
+	} else {
+		line[used++] = '\n';
+	}
+	do {
+		n = write(STDERR_FILENO, line, used);
+	} while (n < 0 && errno == EINTR);
+	errno = saved_errno;
+}
