@@ -1,0 +1,127 @@
+/*
+ * The operations table: what a surface may ask for, defined once. REST routing and validation, MCP tool
+ * schemas, OpenAPI, the CLI's help and the plain-text docs are all made from it.
+ *
+ * An operation takes one JSON object of arguments (path, query and body parameters alike), checked
+ * and completed with defaults by ops_validate before the handler sees it, and answers one JSON value.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#include "base/err.h"
+#include "core/core.h"
+
+enum arg_type {
+	ARG_STRING,  /* min/max: length in bytes; NUL refused unless ARG_ALLOW_NUL */
+	ARG_INTEGER, /* min/max: value */
+	ARG_NUMBER,
+	ARG_BOOLEAN,
+	ARG_STRING_MAP, /* object of strings: labels, env; max: entries */
+};
+
+enum arg_flags {
+	ARG_REQUIRED = 1 << 0,
+	ARG_IN_PATH = 1 << 1,   /* {name} in rest_path; else query for GET/DELETE, body for others */
+	ARG_ALLOW_NUL = 1 << 2,
+	ARG_SECRET = 1 << 3,    /* never logged (env, stdin) */
+	ARG_REST_ONLY = 1 << 4,
+	ARG_MCP_ONLY = 1 << 5,
+};
+
+/* Bounds and defaults that depend on the configuration are taken from core_limits at run time. */
+struct op_arg {
+	const char *name;
+	const char *mcp_name;    /* NULL: the same; e.g. REST "id" is MCP "sandbox_id" */
+	enum arg_type type;
+	unsigned int flags;
+	int64_t min, max;
+	const char *limit_min;   /* name of a limit that overrides min; NULL: min */
+	const char *limit_max;
+	const char *limit_default; /* name of the limit that is the default; NULL: default_json */
+	const char *default_json;  /* "null", "false", "\"base\"" …; NULL: absent */
+	const char *const *choices; /* NULL-terminated; NULL: any */
+	const char *description;
+};
+
+struct op_result_field {
+	const char *name;
+	const char *json_schema; /* {"type":"string"} … */
+	const char *description;
+	bool optional;
+};
+
+enum op_hints { /* MCP annotations */
+	OP_READ_ONLY = 1 << 0,
+	OP_DESTRUCTIVE = 1 << 1,
+	OP_IDEMPOTENT = 1 << 2,
+	OP_OPEN_WORLD = 1 << 3,
+};
+
+struct op_call;
+
+struct op {
+	const char *name;        /* "create_sandbox": the MCP tool's name and OpenAPI operationId */
+	const char *title;
+	const char *summary;     /* one sentence: what it does, for people and models */
+	const char *scope;       /* "sandbox:create", "exec", "sandbox:read", … */
+	const char *rest_method; /* NULL: not on REST */
+	const char *rest_path;   /* "/v1/sandboxes/{id}/exec" */
+	int rest_status;         /* 200, 201 */
+	bool on_mcp;
+	bool streams;            /* REST answers as SSE when the client accepts it (exec, image build) */
+	unsigned int hints;
+	const struct op_arg *args;
+	size_t n_args;
+	const struct op_result_field *results;
+	size_t n_results;
+	/* [worker] Returns 0 with *result set (op_call_finish must not be called then), a negative errno
+	 * with err filled, or OP_PENDING: op_call_finish will be called later, from any thread, once. */
+	int (*handler)(struct op_call *call, struct err *err);
+};
+#define OP_PENDING 1
+
+enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
+
+/* One call under way, shared by every surface. */
+struct op_call {
+	const struct op *op;
+	struct core *core;
+	struct principal who;
+	enum op_surface surface;
+	char request_id[32];
+	json_t *args;            /* validated object, owned */
+	const char *idempotency_key; /* or NULL; borrowed for the call's life */
+	json_t *result;          /* set by the handler; owned */
+
+	/* Long work: progress for surfaces that can show it (SSE of REST, MCP notifications); may be NULL.
+	 * tail is the newest output or a line on the step. Any thread. */
+	void (*progress)(struct op_call *call, int percent, const char *tail);
+	/* Set by the surface: called once when a pending call is done; result or err. */
+	void (*finished)(struct op_call *call, const struct err *err);
+	/* Set by a handler that returned OP_PENDING: the surface's caller went away; releases what
+	 * waits. After it returned, finished is not called. */
+	void (*cancel)(struct op_call *call);
+	void *handler_state;
+	void *surface_state;
+};
+
+/* The table, in the fixed order of tools/list: list_sandboxes first. */
+const struct op *ops_all(size_t *ret_n);
+const struct op *ops_find(const char *name);
+
+/* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown fields,
+ * types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names. err names
+ * field, value and bounds; code "invalid_argument". Changes nothing. */
+int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
+		 const json_t *raw, json_t **ret, struct err *err);
+
+/* JSON Schema of the arguments and of the result for a surface; owned by the caller. */
+json_t *ops_input_schema(const struct op *op, enum op_surface surface,
+			 const struct core_limits *limits);
+json_t *ops_output_schema(const struct op *op, enum op_surface surface);
+
+void op_call_finish(struct op_call *call, json_t *result /* stolen */, const struct err *err);
