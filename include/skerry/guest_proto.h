@@ -1,20 +1,24 @@
 /*
  * The wire format between the host (src/agent) and the guest's agent (src/guest).
  *
- * One byte stream (a virtio-serial port) carries frames: a 16-byte header, then `length` bytes of
+ * One byte stream (a virtio-serial port) carries frames: a 20-byte header, then `length` bytes of
  * payload. All integers are little-endian. A string is a u32 length and that many bytes, without NUL.
  *
  * Synchronisation. A stream can begin in the middle of a frame: the daemon was killed while writing,
  * or the guest was restored from a snapshot taken at any moment. Whoever connects (the host) sends a
  * marker: PROTO_MARKER (16 bytes) and a 16-byte nonce, then HELLO. The guest, wherever a frame's magic
- * is wrong or the port was hung up, drops bytes until it sees PROTO_MARKER; it then forgets the
- * session (followers, credit, queued frames; commands go on), and answers with the same marker and
+ * or checksum is wrong or the port was hung up, drops bytes until it sees PROTO_MARKER; it then forgets
+ * the session (followers, credit, queued frames; commands go on), and answers with the same marker and
  * nonce, then HELLO_ACK. The host drops bytes until it sees its own nonce. A host that gets no answer
  * within PROTO_FLUSH_AFTER_MS sends PROTO_TO_GUEST_MAX zero bytes, which complete any half frame, and
- * the marker again.
+ * the marker again with a new nonce. The half frame then has a wrong checksum, so that what was cut
+ * off is never taken for a whole request, and the search goes on inside its payload.
  *
  * Handles. A u32 chosen by the host, unique within the session, names one consumer of one exec: EXEC
  * and ATTACH open one, DETACH closes it. Several handles may look at the same exec.
+ *
+ * A guest that loses the stream while a session is open says so once with LOST: the host closes the
+ * channel and connects anew.
  *
  * Output. The guest keeps an exec's stdout and stderr in log files with absolute byte offsets; the
  * host pulls: FOLLOW sets where to read from and how much credit there is, CREDIT adds to it, and the
@@ -38,6 +42,7 @@
 #define PROTO_MARKER_LEN 16u
 #define PROTO_NONCE_LEN 16u
 #define PROTO_FLUSH_AFTER_MS 1000
+#define PROTO_PORT_NAME "skerry.agent" /* name= of the virtserialport */
 
 #define PROTO_TO_GUEST_MAX (512u * 1024u) /* payload of one frame, host to guest */
 #define PROTO_TO_HOST_MAX (64u * 1024u)   /* payload of one frame, guest to host */
@@ -59,8 +64,9 @@ struct proto_header {
 	uint16_t flags;
 	uint32_t handle;
 	uint32_t length;
+	uint32_t checksum; /* of the fields from version to length and the payload (frame.c) */
 };
-static_assert(sizeof(struct proto_header) == 16, "wire format");
+static_assert(sizeof(struct proto_header) == 20, "wire format");
 
 enum proto_type {
 	/* host to guest */
@@ -72,14 +78,15 @@ enum proto_type {
 			       u64 stdout_credit, u64 stderr_credit, u32 n_env, n_env × string "K=V";
 			       flags: PROTO_EXEC_STDIN, PROTO_FOLLOW_BACKPRESSURE */
 	PROTO_ATTACH = 4,   /* string exec_id */
-	PROTO_FOLLOW = 5,   /* u8 stream, u64 offset, u64 credit; flags: PROTO_FOLLOW_BACKPRESSURE */
+	PROTO_FOLLOW = 5,   /* u8 stream, u64 offset, u64 credit; flags: PROTO_FOLLOW_BACKPRESSURE.
+			       Answered by FOLLOWING; frames of that stream before it belong to an
+			       earlier FOLLOW */
 	PROTO_CREDIT = 6,   /* u8 stream, u64 bytes */
 	PROTO_INPUT = 7,    /* u64 offset, bytes: must continue where the last one ended */
 	PROTO_INPUT_CLOSE = 8,
 	PROTO_SIGNAL = 9,   /* u32 signal number; SIGKILL kills the exec's whole cgroup */
 	PROTO_DETACH = 10,  /* the handle is free afterwards; the exec goes on */
-	PROTO_LIST = 11,    /* answered by LIST_ENTRY frames and a LIST_END, handle echoed */
-	PROTO_FORGET = 12,  /* string exec_id: drop the logs of an ended exec */
+	PROTO_CLOCK = 11,   /* u64 unix_us: sets the guest's clock; no answer */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied
@@ -98,8 +105,8 @@ enum proto_type {
 				 u64 duration_ms, u64 stdout_total, u64 stderr_total. Sent once a
 				 handle, after what the pipes held when the command ended was logged */
 	PROTO_INPUT_WINDOW_FRAME = 74, /* u64 offset up to which the host may send */
-	PROTO_LIST_ENTRY = 75, /* string exec_id, u8 running, u64 started_guest_boottime_ms */
-	PROTO_LIST_END = 76,
+	PROTO_FOLLOWING = 75,  /* u8 stream, u64 offset */
+	PROTO_LOST = 76,       /* the guest could not make sense of the stream */
 };
 
 #define PROTO_HELLO_IDENTITY 0x1u /* take identity, entropy and clock before answering */

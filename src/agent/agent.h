@@ -104,10 +104,17 @@ struct agent_exec_spec {
 	uint64_t stderr_credit;
 };
 
+/*
+ * A handle on a new or a known exec; never NULL. What goes wrong at once (the channel is broken, the
+ * request is too large, PROTO_HANDLES_MAX handles are open) comes as `failed` or `lost` from the loop,
+ * after these have returned.
+ */
 struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec_spec *spec,
 				    const struct agent_exec_events *events, void *arg);
 struct agent_exec *agent_exec_attach(struct agent *agent, const char *exec_id,
 				     const struct agent_exec_events *events, void *arg);
+/* Begins (again) to read a stream at offset. What an earlier position still had under way is not
+ * delivered. */
 void agent_exec_follow(struct agent_exec *exec, int stream, uint64_t offset, uint64_t credit,
 		       bool backpressure);
 void agent_exec_credit(struct agent_exec *exec, int stream, uint64_t bytes);

@@ -22,6 +22,9 @@ void frame_put_u64(struct buf *out, uint64_t v);
 void frame_put_bytes(struct buf *out, const void *data, size_t len);  /* raw, no length */
 void frame_put_string(struct buf *out, const void *data, size_t len); /* u32 length, bytes */
 
+/* A marker and its nonce. */
+void frame_put_marker(struct buf *out, const uint8_t nonce[PROTO_NONCE_LEN]);
+
 /* ---- reading a payload: a cursor that goes bad once and stays bad ---- */
 
 struct frame_reader {
@@ -50,12 +53,13 @@ enum frame_event {
 	FRAME_NEED_MORE, /* feed more bytes */
 	FRAME_MARKER,    /* a marker was seen; nonce is in decoder->nonce */
 	FRAME_FRAME,     /* a whole frame: decoder->header, decoder->payload */
-	FRAME_LOST,      /* bad magic, version or length: the decoder now searches for a marker */
+	FRAME_LOST,      /* bad magic, version, length or checksum: the decoder now searches for a
+			    marker, beginning within the bad frame */
 };
 
 struct frame_decoder {
-	struct buf in;       /* bytes not yet consumed; never more than max_payload + a header + a read */
-	size_t consumed;     /* bytes of in that the last event used */
+	struct buf in;       /* never more than max_payload + a header + a read beyond consumed */
+	size_t consumed;     /* bytes of in that earlier events used; dropped by frame_feed */
 	uint32_t max_payload;
 	bool searching;      /* dropping bytes until a marker */
 	uint8_t nonce[PROTO_NONCE_LEN];
@@ -68,6 +72,8 @@ void frame_decoder_init(struct frame_decoder *d, uint32_t max_payload);
 void frame_decoder_clear(struct frame_decoder *d);
 /* Back to searching, dropping what is buffered (the port was hung up). */
 void frame_decoder_reset(struct frame_decoder *d);
+/* Searches for the next marker from here on (the one just seen was not ours). */
+void frame_decoder_search(struct frame_decoder *d);
 void frame_feed(struct frame_decoder *d, const void *data, size_t len);
 /* The next event. Call until FRAME_NEED_MORE. In frame mode a marker is recognised where a header is
  * expected. */

@@ -1,0 +1,125 @@
+/* The parser of what a guest says. See message.h. */
+#include "agent/message.h"
+
+#include <errno.h>
+
+#define TEXT_MAX 4096u /* a message or a name; longer ones are no mistake but an attack */
+
+static int get_stream(struct frame_reader *r)
+{
+	int stream = frame_get_u8(r);
+
+	if (stream != PROTO_STDOUT && stream != PROTO_STDERR)
+		r->bad = true;
+	return stream;
+}
+
+static bool get_bool(struct frame_reader *r)
+{
+	uint8_t v = frame_get_u8(r);
+
+	if (v > 1)
+		r->bad = true;
+	return v == 1;
+}
+
+static void parse_hello_ack(struct frame_reader *r, struct agent_message *m)
+{
+	m->hello_ack.version = frame_get_u32(r);
+	m->hello_ack.epoch = frame_get_u64(r);
+	m->hello_ack.guest_boottime_ms = frame_get_u64(r);
+	m->hello_ack.applied = frame_get_u32(r);
+	m->hello_ack.mem_total_kib = frame_get_u64(r);
+	m->hello_ack.agent_version = frame_get_string(r, TEXT_MAX);
+	m->hello_ack.kernel_release = frame_get_string(r, TEXT_MAX);
+	m->hello_ack.os_name = frame_get_string(r, TEXT_MAX);
+}
+
+static void parse_exit(struct frame_reader *r, struct agent_message *m)
+{
+	m->exit.exit_code = (int32_t)frame_get_u32(r);
+	m->exit.signal = frame_get_u32(r);
+	m->exit.bits = frame_get_u32(r);
+	m->exit.duration_ms = frame_get_u64(r);
+	m->exit.stdout_total = frame_get_u64(r);
+	m->exit.stderr_total = frame_get_u64(r);
+	if (m->exit.exit_code < -1 || m->exit.exit_code > 255 || m->exit.signal > 127)
+		r->bad = true;
+}
+
+static void parse_data(struct frame_reader *r, struct agent_message *m)
+{
+	m->data.stream = get_stream(r);
+	m->data.offset = frame_get_u64(r);
+	m->data.bytes = frame_get_rest(r);
+	if (m->data.bytes.len == 0 || m->data.bytes.len > PROTO_DATA_MAX)
+		r->bad = true;
+}
+
+static void parse_state(struct frame_reader *r, struct agent_message *m)
+{
+	m->state.running = get_bool(r);
+	m->state.stdout_total = frame_get_u64(r);
+	m->state.stderr_total = frame_get_u64(r);
+	m->state.input_offset = frame_get_u64(r);
+	m->state.duration_ms = frame_get_u64(r);
+}
+
+static void parse_payload(struct frame_reader *r, struct agent_message *m)
+{
+	switch (m->type) {
+	case PROTO_HELLO_ACK:
+		parse_hello_ack(r, m);
+		break;
+	case PROTO_PONG:
+		m->pong_token = frame_get_u64(r);
+		break;
+	case PROTO_STARTED:
+		m->started_pid = frame_get_u32(r);
+		break;
+	case PROTO_FAILED:
+		m->failed.reason = frame_get_u32(r);
+		m->failed.message = frame_get_string(r, TEXT_MAX);
+		break;
+	case PROTO_STATE:
+		parse_state(r, m);
+		break;
+	case PROTO_DATA:
+		parse_data(r, m);
+		break;
+	case PROTO_GAP:
+		m->gap.stream = get_stream(r);
+		m->gap.from = frame_get_u64(r);
+		m->gap.to = frame_get_u64(r);
+		if (m->gap.from >= m->gap.to)
+			r->bad = true;
+		break;
+	case PROTO_EOF:
+	case PROTO_FOLLOWING:
+		m->position.stream = get_stream(r);
+		m->position.offset = frame_get_u64(r);
+		break;
+	case PROTO_EXIT:
+		parse_exit(r, m);
+		break;
+	case PROTO_INPUT_WINDOW_FRAME:
+		m->input_window = frame_get_u64(r);
+		break;
+	case PROTO_LOST:
+		break;
+	default:
+		r->bad = true;
+	}
+}
+
+int agent_message_parse(const struct proto_header *header, struct frame_reader payload,
+			struct agent_message *ret)
+{
+	struct agent_message m = {.type = header->type, .handle = header->handle};
+
+	parse_payload(&payload, &m);
+	if (!frame_done(&payload))
+		return -EBADMSG;
+	*ret = m;
+	return 0;
+}
