@@ -4,9 +4,20 @@
  *
  * An operation takes one JSON object of arguments (path, query and body parameters alike), checked
  * and completed with defaults by ops_validate before the handler sees it, and answers one JSON value.
+ *
+ * A surface runs a call like this:
+ *
+ *	op_call_init(&c->call, op, core, &who, OP_SURFACE_…, request_id);
+ *	c->call.args = …;                  // from ops_validate
+ *	c->call.finished = my_finished;    // called exactly once, whatever happens; may free c
+ *	op_call_run(&c->call);             // [worker] returns early when the call waits for something
+ *	…
+ *	op_call_cancel(&c->call);          // the caller went away; finished still follows
+ *	op_call_clear(&c->call);           // in my_finished
  */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +29,7 @@
 enum arg_type {
 	ARG_STRING,  /* min/max: length in bytes; NUL refused unless ARG_ALLOW_NUL */
 	ARG_INTEGER, /* min/max: value */
-	ARG_NUMBER,
+	ARG_NUMBER,  /* min/max: value in thousandths */
 	ARG_BOOLEAN,
 	ARG_STRING_MAP, /* object of strings: labels, env; max: entries */
 };
@@ -27,7 +38,7 @@ enum arg_flags {
 	ARG_REQUIRED = 1 << 0,
 	ARG_IN_PATH = 1 << 1,   /* {name} in rest_path; else query for GET/DELETE, body for others */
 	ARG_ALLOW_NUL = 1 << 2,
-	ARG_SECRET = 1 << 3,    /* never logged (env, stdin) */
+	ARG_SECRET = 1 << 3,    /* its value is never logged or shown in an error (env, stdin) */
 	ARG_REST_ONLY = 1 << 4,
 	ARG_MCP_ONLY = 1 << 5,
 };
@@ -44,6 +55,9 @@ struct op_arg {
 	const char *limit_default; /* name of the limit that is the default; NULL: default_json */
 	const char *default_json;  /* "null", "false", "\"base\"" …; NULL: absent */
 	const char *const *choices; /* NULL-terminated; NULL: any */
+	const char *limit_choices;  /* "sizes": the names of the configured sizes; NULL: choices */
+	const char *pattern;        /* for the schema, an anchored ECMA-262 expression; NULL: any */
+	bool (*matches)(const char *value, size_t len); /* decides pattern; set together with it */
 	const char *description;
 };
 
@@ -67,7 +81,7 @@ struct op {
 	const char *name;        /* "create_sandbox": the MCP tool's name and OpenAPI operationId */
 	const char *title;
 	const char *summary;     /* one sentence: what it does, for people and models */
-	const char *scope;       /* "sandbox:create", "exec", "sandbox:read", … */
+	const char *scope;       /* "sandbox:create", "exec", "sandbox:read", …; "admin": admin keys only */
 	const char *rest_method; /* NULL: not on REST */
 	const char *rest_path;   /* "/v1/sandboxes/{id}/exec" */
 	int rest_status;         /* 200, 201 */
@@ -78,13 +92,15 @@ struct op {
 	size_t n_args;
 	const struct op_result_field *results;
 	size_t n_results;
-	/* [worker] Returns 0 with *result set (op_call_finish must not be called then), a negative errno
-	 * with err filled, or OP_PENDING: op_call_finish will be called later, from any thread, once. */
+	/* [worker] Returns 0 with call->result set, a negative errno with err filled, or OP_PENDING:
+	 * op_call_finish will be called (or has been), once, on any thread. */
 	int (*handler)(struct op_call *call, struct err *err);
 };
 #define OP_PENDING 1
 
 enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
+
+#define OP_REQUEST_ID_SIZE 65
 
 /* One call under way, shared by every surface. */
 struct op_call {
@@ -92,7 +108,7 @@ struct op_call {
 	struct core *core;
 	struct principal who;
 	enum op_surface surface;
-	char request_id[32];
+	char request_id[OP_REQUEST_ID_SIZE];
 	json_t *args;            /* validated object, owned */
 	const char *idempotency_key; /* or NULL; borrowed for the call's life */
 	json_t *result;          /* set by the handler; owned */
@@ -100,14 +116,33 @@ struct op_call {
 	/* Long work: progress for surfaces that can show it (SSE of REST, MCP notifications); may be NULL.
 	 * tail is the newest output or a line on the step. Any thread. */
 	void (*progress)(struct op_call *call, int percent, const char *tail);
-	/* Set by the surface: called once when a pending call is done; result or err. */
+	/* Set by the surface: called exactly once, on any thread, after the handler has returned and
+	 * the call has an outcome; err is NULL when call->result is the answer. May free the call. */
 	void (*finished)(struct op_call *call, const struct err *err);
-	/* Set by a handler that returned OP_PENDING: the surface's caller went away; releases what
-	 * waits. After it returned, finished is not called. */
-	void (*cancel)(struct op_call *call);
+	/* Set by a handler that will return OP_PENDING: ends the wait. true: op_call_finish has not been
+	 * and will not be called by the handler's side; false: it was or is about to be. */
+	bool (*cancel)(struct op_call *call);
 	void *handler_state;
 	void *surface_state;
+
+	/* private to ops.c */
+	pthread_mutex_t lock;
+	bool returned, outcome, cancelled, delivered;
+	struct err failure; /* num 0: none */
 };
+
+void op_call_init(struct op_call *call, const struct op *op, struct core *core,
+		  const struct principal *who, enum op_surface surface, const char *request_id);
+void op_call_clear(struct op_call *call); /* frees args and result */
+/* [worker] Checks the scope, runs the handler; finished is called here when nothing is left to wait
+ * for, else later. The call may be gone when this returns. */
+void op_call_run(struct op_call *call);
+/* Any thread, also while the handler runs; not after finished has returned. The caller went away:
+ * finished follows with -ECANCELED ("cancelled"), unless the call ends by itself first. A handler that
+ * does not wait (create, destroy, …) is not interrupted. Commands in sandboxes go on. */
+void op_call_cancel(struct op_call *call);
+/* For handlers that returned OP_PENDING: the outcome. result is stolen; err NULL: success. */
+void op_call_finish(struct op_call *call, json_t *result, const struct err *err);
 
 /* The table, in the fixed order of tools/list: list_sandboxes first. */
 const struct op *ops_all(size_t *ret_n);
@@ -115,13 +150,16 @@ const struct op *ops_find(const char *name);
 
 /* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown fields,
  * types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names. err names
- * field, value and bounds; code "invalid_argument". Changes nothing. */
+ * field, value and bounds; code "invalid_argument". Changes nothing. A null stands for "not given". */
 int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
 		 const json_t *raw, json_t **ret, struct err *err);
 
-/* JSON Schema of the arguments and of the result for a surface; owned by the caller. */
+/* JSON Schema of the arguments and of the result for a surface; owned by the caller. On MCP result
+ * fields carry no descriptions, to keep the definitions small. */
 json_t *ops_input_schema(const struct op *op, enum op_surface surface,
 			 const struct core_limits *limits);
 json_t *ops_output_schema(const struct op *op, enum op_surface surface);
 
-void op_call_finish(struct op_call *call, json_t *result /* stolen */, const struct err *err);
+/* Strict parse of a body (duplicate keys refused). Integers that no 64-bit type holds become reals, so
+ * that ops_validate can name the field. -EINVAL, code "malformed_json", with line and column. */
+int ops_parse_json(const char *text, size_t len, json_t **ret, struct err *err);

@@ -1,0 +1,33 @@
+/*
+ * Who may speak to the server: checks of a request's headers that every surface shares. Host and
+ * Origin are checked by the router before any surface sees a request; the key is checked by the
+ * surface, which words the refusal.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/http.h"
+#include "base/err.h"
+#include "core/core.h"
+
+/* The value of WWW-Authenticate on every 401. */
+#define AUTH_CHALLENGE "Bearer realm=\"skerry\", error=\"invalid_token\""
+
+/* Authorization: Bearer KEY. -EACCES, code "invalid_key" (answer 401 with AUTH_CHALLENGE). */
+int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,
+		   struct err *err);
+
+/* Host and Origin. On a loopback address only localhost, 127.0.0.1, [::1] (with any port) and the
+ * names in allowed_hosts (NULL-terminated, may be NULL) are served, against DNS rebinding; on others
+ * any well-formed Host. An Origin must be absent or that of this very server. 0; -EINVAL
+ * ("invalid_host": 400), -EPERM ("forbidden_host", "forbidden_origin": 403). */
+int auth_check_origin(const struct http_request *req, const char *const *allowed_hosts,
+		      struct err *err);
+
+/* The pure parts. host and origin are header values, NULL when absent. */
+bool auth_host_is_loopback(const char *host);
+bool auth_host_valid(const char *host);
+/* "https://example.com" is the same origin as host "example.com" when tls. */
+bool auth_origin_is_same(const char *origin, const char *host, bool tls);
