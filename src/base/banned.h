@@ -1,6 +1,7 @@
 /*
- * Included by the build into every file: functions that invite overflow or injection do not compile.
- * The headers that declare them come first, so that the macros meet calls and never declarations.
+ * Included by the build into every file: functions that invite overflow or injection do not
+ * compile. The headers that declare them come first, so that the macros meet calls and never
+ * declarations.
  */
 #pragma once
 

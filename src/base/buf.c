@@ -31,7 +31,8 @@ void buf_reserve(struct buf *b, size_t extra)
 {
 	size_t need, cap;
 
-	if (__builtin_add_overflow(b->len, extra, &need) || __builtin_add_overflow(need, 1, &need)) {
+	if (__builtin_add_overflow(b->len, extra, &need) ||
+	    __builtin_add_overflow(need, 1, &need)) {
 		log_error("buffer size overflows", "len=%zu extra=%zu", b->len, extra);
 		abort();
 	}
@@ -77,13 +78,18 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
 	va_list again;
+	size_t room;
 	int len;
 
 	va_copy(again, ap);
-	len = vsnprintf(NULL, 0, fmt, ap);
+	buf_reserve(b, BUF_MIN_CAP);
+	room = b->cap - b->len;
+	len = vsnprintf(b->data + b->len, room, fmt, ap);
 	assert(len >= 0);
-	buf_reserve(b, (size_t)len);
-	vsnprintf(b->data + b->len, (size_t)len + 1, fmt, again);
+	if ((size_t)len >= room) { /* the first try was the measure */
+		buf_reserve(b, (size_t)len);
+		vsnprintf(b->data + b->len, (size_t)len + 1, fmt, again);
+	}
 	b->len += (size_t)len;
 	va_end(again);
 }

@@ -1,7 +1,7 @@
 /*
  * A growable byte buffer that is also our string type. data is always NUL-terminated (the NUL is
- * not counted in len), also when empty. Small allocations that fail abort the process (see alloc.h):
- * every size that an outsider chooses is capped before it gets here.
+ * not counted in len), also when empty. Small allocations that fail abort the process (see
+ * alloc.h): every size that an outsider chooses is capped before it gets here.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ void buf_append_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
 void buf_drop_front(struct buf *b, size_t n);        /* removes the first n bytes; n <= len */
-char *buf_take(struct buf *b);                       /* caller frees; b is empty afterwards; never NULL */
+char *buf_take(struct buf *b);                       /* caller frees; b is empty then; never NULL */
 const char *buf_str(const struct buf *b);            /* "" when nothing was ever appended */
 
 #define _cleanup_buf_ _cleanup_(buf_clear)

@@ -56,7 +56,8 @@ const char *clock_rfc3339(int64_t unix_ms, char out[CLOCK_RFC3339_SIZE])
 	t = (time_t)seconds;
 	gmtime_r(&t, &tm);
 	/* glibc's %Y does not pad; a year below 1000 is nobody's, but must still parse. */
-	n = (size_t)snprintf(out, CLOCK_RFC3339_SIZE, "%04u", (unsigned)(tm.tm_year + 1900) % 10000u);
+	n = (size_t)snprintf(out, CLOCK_RFC3339_SIZE, "%04u",
+			     (unsigned)(tm.tm_year + 1900) % 10000u);
 	n += strftime(out + n, CLOCK_RFC3339_SIZE - n, "-%m-%dT%H:%M:%S", &tm);
 	snprintf(out + n, CLOCK_RFC3339_SIZE - n, ".%03uZ", (unsigned)millis % 1000u);
 	return out;

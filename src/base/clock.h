@@ -1,6 +1,6 @@
 /*
- * Clocks. Deadlines and durations use CLOCK_BOOTTIME (monotonic, counts suspend); wall-clock time is
- * only for showing and storing.
+ * Clocks. Deadlines and durations use CLOCK_BOOTTIME (monotonic, counts suspend); wall-clock time
+ * is only for showing and storing.
  */
 #pragma once
 

@@ -14,7 +14,7 @@
 
 struct err {
 	int num;           /* negative errno, 0 when unset */
-	const char *code;  /* stable name with static storage ("not_found"); NULL: derived from num */
+	const char *code;  /* stable name, static storage ("not_found"); NULL: derived from num */
 	char message[768]; /* what failed and why */
 	char hint[384];    /* what to do next; may be empty */
 };

@@ -113,7 +113,8 @@ static char *parent_of(const char *path)
 
 static int write_and_sync(int dir_fd, const char *name, const void *data, size_t len, mode_t mode)
 {
-	_cleanup_close_ int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd =
+		openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int r;
 
 	if (fd < 0)

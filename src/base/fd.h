@@ -13,7 +13,7 @@
 #include "base/err.h"
 
 int fd_write_all(int fd, const void *data, size_t len);  /* blocking fd; 0 or -errno */
-ssize_t fd_read_full(int fd, void *data, size_t len);    /* bytes read (short only at EOF) or -errno */
+ssize_t fd_read_full(int fd, void *data, size_t len);    /* bytes read (short at EOF) or -errno */
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 
@@ -22,8 +22,9 @@ int file_read(const char *path, size_t max_bytes, struct buf *out);
 /* Replaces path durably: temporary sibling, fsync, rename, fsync of the directory. */
 int file_write_durable(const char *path, const void *data, size_t len, mode_t mode);
 int dir_fsync(const char *path);
-int dir_make(const char *path, mode_t mode);             /* mkdir -p; an existing directory is fine */
-/* Removes a tree without following links and without leaving its file system; -ENOENT is success. */
+int dir_make(const char *path, mode_t mode);             /* mkdir -p; an existing one is fine */
+/* Removes a tree without following links and without entering mount points (-EXDEV); a path that
+ * is not there is success. */
 int tree_remove(const char *path);
 /* Copies src to dst (created with mode, must not exist): FICLONE where the file system has it, else
  * the allocated extents (SEEK_DATA). The size is kept, holes stay holes. */

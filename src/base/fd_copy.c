@@ -39,7 +39,8 @@ static int copy_by_hand(int src, int dst, off_t offset, off_t end)
 	_cleanup_free_ char *chunk = xmalloc(COPY_CHUNK);
 
 	while (offset < end) {
-		size_t want = end - offset < (off_t)COPY_CHUNK ? (size_t)(end - offset) : COPY_CHUNK;
+		size_t want =
+			end - offset < (off_t)COPY_CHUNK ? (size_t)(end - offset) : COPY_CHUNK;
 		ssize_t n = pread(src, chunk, want, offset);
 		int r;
 
@@ -68,8 +69,8 @@ static int copy_extent(int src, int dst, off_t offset, off_t end)
 			continue;
 		if (n < 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
 			return -errno;
-		/* Anything else says that this pair of file systems cannot; 0 where the kernel has data
-		 * that it does not count (files of /proc). */
+		/* Anything else says that this pair of file systems cannot; 0 where the kernel has
+		 * data that it does not count (files of /proc). */
 		if (n <= 0)
 			return copy_by_hand(src, dst, offset, end);
 	}

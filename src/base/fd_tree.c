@@ -23,8 +23,8 @@
 #define MAX_DEPTH 64
 
 struct removal {
-	int top_fd;   /* where deep directories are moved to */
-	bool again;   /* something was moved: the top needs another round */
+	int top_fd; /* where deep directories are moved to */
+	bool again; /* something was moved: the top needs another round */
 };
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
@@ -115,7 +115,7 @@ static int remove_entry(struct removal *removal, int dir_fd, const char *name, u
 
 static int remove_top(int parent_fd, const char *name)
 {
-	struct removal removal = {0};
+	struct removal removal = { 0 };
 	_cleanup_close_ int top_fd = open_dir_beneath(parent_fd, name);
 	int r;
 

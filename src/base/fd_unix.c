@@ -45,15 +45,15 @@ static int address_make(const char *path, struct unix_address *ret)
 	ret->dir_fd = open(*parent ? parent : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (ret->dir_fd < 0)
 		return -errno;
-	len = snprintf(ret->sa.sun_path, sizeof(ret->sa.sun_path), "/proc/self/fd/%d/%s", ret->dir_fd,
-		       slash + 1);
+	len = snprintf(ret->sa.sun_path, sizeof(ret->sa.sun_path), "/proc/self/fd/%d/%s",
+		       ret->dir_fd, slash + 1);
 	return (size_t)len < sizeof(ret->sa.sun_path) ? 0 : -ENAMETOOLONG;
 }
 
 static int connect_address(const struct unix_address *address, bool nonblock)
 {
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC |
-					(nonblock ? SOCK_NONBLOCK : 0), 0);
+	_cleanup_close_ int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (nonblock ? SOCK_NONBLOCK : 0), 0);
 	int r;
 
 	if (fd < 0)

@@ -24,8 +24,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 	json_t *value = json_loadb(text, len, flags, &reason);
 
 	if (!value)
-		return err_set(err, -EINVAL, "json is not valid at line %d, column %d: %s", reason.line,
-			       reason.column, reason.text);
+		return err_set(err, -EINVAL, "json is not valid at line %d, column %d: %s",
+			       reason.line, reason.column, reason.text);
 	*ret = value;
 	return 0;
 }
@@ -38,7 +38,8 @@ static int append_chunk(const char *chunk, size_t len, void *out)
 
 void json_write(const json_t *value, struct buf *out)
 {
-	check(json_dump_callback(value, append_chunk, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0, "write");
+	check(json_dump_callback(value, append_chunk, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0,
+	      "write");
 }
 
 const char *json_get_str(const json_t *obj, const char *key, const char *fallback)

@@ -18,7 +18,7 @@
 #include "base/str.h"
 
 #define LINE_SIZE 8192
-#define CUT_MARK "...\n"
+#define CUT_MARK  "...\n"
 
 static const struct {
 	const char *name;
@@ -64,7 +64,7 @@ int log_level_parse(const char *name, enum log_level *ret_level)
 	return -EINVAL;
 }
 
-/* Replaces C0 controls, DEL and the C1 controls of UTF-8 (U+0080 to U+009F: terminals obey them). */
+/* Replaces C0 controls, DEL and C1 controls in UTF-8 (U+0080 to U+009F: terminals obey them). */
 static void replace_controls(char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -77,52 +77,78 @@ static void replace_controls(char *text, size_t len)
 	}
 }
 
-/* Adds what snprintf returned to used, bounded by the buffer. */
-static size_t advance(size_t used, int printed, size_t size)
+struct line {
+	char text[LINE_SIZE + sizeof(CUT_MARK)];
+	size_t used; /* at most LINE_SIZE - 1, the rest is for the mark */
+};
+
+static void line_vprintf(struct line *line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
+
+static void line_vprintf(struct line *line, const char *fmt, va_list ap)
 {
-	if (printed < 0)
-		return used;
-	return (size_t)printed < size - used ? used + (size_t)printed : size - 1;
+	size_t room = LINE_SIZE - line->used;
+	int len = vsnprintf(line->text + line->used, room, fmt, ap);
+
+	if (len > 0)
+		line->used += (size_t)len < room ? (size_t)len : room - 1;
+}
+
+static void line_printf(struct line *line, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void line_printf(struct line *line, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	line_vprintf(line, fmt, ap);
+	va_end(ap);
+}
+
+static void line_end(struct line *line)
+{
+	replace_controls(line->text, line->used);
+	if (line->used == LINE_SIZE - 1) {
+		line->used = utf8_whole_prefix(line->text, line->used);
+		memcpy(line->text + line->used, CUT_MARK, sizeof(CUT_MARK) - 1);
+		line->used += sizeof(CUT_MARK) - 1;
+	} else {
+		line->text[line->used++] = '\n';
+	}
 }
 
 void log_write(enum log_level level, const char *message, const char *fields, ...)
 {
-	char line[LINE_SIZE + sizeof(CUT_MARK)];
-	char now[CLOCK_RFC3339_SIZE];
 	int saved_errno = errno;
-	size_t used = 0;
+	struct line line;
 	ssize_t n;
 
 	if (level < min_level)
 		return;
-	if (to_journal)
-		used = advance(used, snprintf(line, LINE_SIZE, "<%d>%s", levels[level].syslog_priority,
-					      message), LINE_SIZE);
-	else
-		used = advance(used, snprintf(line, LINE_SIZE, "%s %s %s",
-					      clock_rfc3339(clock_unix_ms(), now),
-					      levels[level].name, message), LINE_SIZE);
-	if (fields && used < LINE_SIZE - 1) {
-		size_t before = used;
+	line.used = 0;
+	if (to_journal) {
+		line_printf(&line, "<%d>%s", levels[level].syslog_priority, message);
+	} else {
+		char now[CLOCK_RFC3339_SIZE];
+
+		line_printf(&line, "%s %s %s", clock_rfc3339(clock_unix_ms(), now),
+			    levels[level].name, message);
+	}
+	if (fields) {
+		size_t before = line.used;
 		va_list ap;
 
-		line[used++] = ' ';
+		line_printf(&line, " ");
 		va_start(ap, fields);
-		used = advance(used, vsnprintf(line + used, LINE_SIZE - used, fields, ap), LINE_SIZE);
+		line_vprintf(&line, fields, ap);
 		va_end(ap);
-		if (used == before + 1)
-			used = before;
+		if (line.used == before + 1) /* there were none after all */
+			line.used = before;
 	}
-	replace_controls(line, used);
-	if (used == LINE_SIZE - 1) {
-		used = utf8_whole_prefix(line, used);
-		memcpy(line + used, CUT_MARK, sizeof(CUT_MARK) - 1);
-		used += sizeof(CUT_MARK) - 1;
-	} else {
-		line[used++] = '\n';
-	}
+	line_end(&line);
 	do {
-		n = write(STDERR_FILENO, line, used);
+		n = write(STDERR_FILENO, line.text, line.used);
 	} while (n < 0 && errno == EINTR);
 	errno = saved_errno;
 }

@@ -11,12 +11,13 @@
 enum log_level { LOG_LVL_DEBUG, LOG_LVL_INFO, LOG_LVL_WARN, LOG_LVL_ERROR };
 
 void log_init(enum log_level level); /* call once in main(); default level is info */
-int log_level_parse(const char *name, enum log_level *ret_level); /* debug|info|warn|error or -EINVAL */
+/* debug|info|warn|error, else -EINVAL */
+int log_level_parse(const char *name, enum log_level *ret_level);
 
 /* fields is a printf format of `key=value` pairs that follow the message, or NULL; e.g.
  * log_info("sandbox created", "sandbox=%s duration_ms=%lld", id, ms). Control characters in the
- * finished line are replaced, so that no value can forge a second line; use fields="%s" with an empty
- * string where there are none. */
+ * finished line are replaced, so that no value can forge a second line; use fields="%s" with an
+ * empty string where there are none. */
 void log_write(enum log_level level, const char *message, const char *fields, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -19,7 +19,8 @@ void rand_bytes(void *out, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			log_error("kernel gives no random bytes", "errno=%s", strerrorname_np(errno));
+			log_error("kernel gives no random bytes", "errno=%s",
+				  strerrorname_np(errno));
 			abort();
 		}
 		p += n;
@@ -43,9 +44,11 @@ void rand_hex(char *out, size_t n)
 
 void rand_alnum(char *out, size_t n)
 {
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	static const char alphabet[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 	const unsigned count = sizeof(alphabet) - 1;
-	const unsigned limit = 256 / count * count; /* bytes at or above would favour the first letters */
+	const unsigned limit =
+		256 / count * count; /* bytes at or above would favour the first letters */
 	uint8_t pool[64];
 	size_t left = 0;
 

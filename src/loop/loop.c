@@ -5,8 +5,8 @@
  * before the round, and the watches that are ready. Work that callbacks add (posts, timers already
  * due) is for the next round, so that nobody can starve the descriptors.
  *
- * Two descriptors are the loop's own: an eventfd that posts and loop_stop write to, and a timerfd on
- * CLOCK_BOOTTIME. A timeout of epoll_wait would not do, because it does not count suspend.
+ * Two descriptors are the loop's own: an eventfd that posts and loop_stop write to, and a timerfd
+ * on CLOCK_BOOTTIME. A timeout of epoll_wait would not do, because it does not count suspend.
  *
  * A removed watch may still be in the batch of events being worked through, so it is only
  * silenced (events = 0) at once, and freed when the round ends.
@@ -35,7 +35,7 @@
 #include "loop/timers.h"
 
 #define EVENTS_PER_ROUND 128
-#define NO_DUE INT64_MAX
+#define NO_DUE		 INT64_MAX
 
 struct loop_io {
 	struct loop *loop;
@@ -172,7 +172,7 @@ static void arm_timer_fd(struct loop *loop)
 {
 	const struct loop_timer *first = timer_heap_first(&loop->heap);
 	int64_t due_ms = first ? first->due_ms : NO_DUE;
-	struct itimerspec spec = {0};
+	struct itimerspec spec = { 0 };
 
 	if (due_ms == loop->armed_due_ms)
 		return;
@@ -275,7 +275,7 @@ int loop_run(struct loop *loop)
 		r = run_round(loop);
 	atomic_store(&loop->stop, false);
 
-	/* From here on callers of loop_call help themselves; those who posted before are served now. */
+	/* From here on callers of loop_call help themselves; who came before is served now. */
 	atomic_store(&loop->owner_tid, 0);
 	pthread_mutex_lock(&loop->post_lock);
 	loop->ended = true;
@@ -469,7 +469,11 @@ struct loop_timer *loop_timer_add(struct loop *loop, int64_t due_boottime_ms, lo
 	struct loop_timer *timer = xcalloc(1, sizeof(*timer));
 
 	*timer = (struct loop_timer){
-		.loop = loop, .index = TIMER_NOT_ARMED, .fn = fn, .arg = arg, .next = loop->timers,
+		.loop = loop,
+		.index = TIMER_NOT_ARMED,
+		.fn = fn,
+		.arg = arg,
+		.next = loop->timers,
 	};
 	if (timer->next)
 		timer->next->prev = timer;

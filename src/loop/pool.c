@@ -1,6 +1,6 @@
 /*
- * The worker pool: a ring of queued jobs under one lock. Workers sleep on one condition; freeing the
- * pool closes the ring to new jobs, and workers leave when it is closed and empty.
+ * The worker pool: a ring of queued jobs under one lock. Workers sleep on one condition; freeing
+ * the pool closes the ring to new jobs, and workers leave when it is closed and empty.
  */
 #include "loop/pool.h"
 

@@ -2,8 +2,8 @@
  * Starting processes with fork and exec.
  *
  * Everything that allocates or may lock happens before fork: another thread may have held malloc's
- * lock at that moment, so the child makes system calls only. What fails in the child is written to a
- * CLOEXEC pipe as (step, errno); end of file on that pipe means that execve has succeeded.
+ * lock at that moment, so the child makes system calls only. What fails in the child is written to
+ * a CLOEXEC pipe as (step, errno); end of file on that pipe means that execve has succeeded.
  */
 #include "loop/spawn.h"
 
@@ -58,15 +58,15 @@ static int child_reset_signals(void)
 	sigset_t none;
 
 	for (int sig = 1; sig < _NSIG; sig++) {
-		/* SIGKILL, SIGSTOP and the two of the C library refuse; they have no handler of ours. */
+		/* SIGKILL, SIGSTOP and the C library's own two refuse; none has a handler. */
 		sigaction(sig, &action, NULL);
 	}
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The signal is sent only for a parent that dies after prctl. One that died before is noticed by its
- * pid, and by the report pipe having no reader where a new pid namespace hides the pid (0). */
+/* The signal is sent only for a parent that dies after prctl. One that died before is noticed by
+ * its pid, and by the report pipe having no reader where a new pid namespace hides the pid (0). */
 static int child_tie_to_parent(int sig, pid_t parent, int report_fd)
 {
 	struct pollfd report = { .fd = report_fd };
@@ -214,8 +214,9 @@ static int report_failure(const struct spawn_spec *spec, const struct failure *f
 	const char *name = spec->argv[0];
 
 	if (failure->step == STEP_CWD)
-		return err_set(err, -failure->num, "cannot start '%s': change directory to '%s': %s", name,
-			       spec->cwd, reason);
+		return err_set(err, -failure->num,
+			       "cannot start '%s': change directory to '%s': %s", name, spec->cwd,
+			       reason);
 	return err_set(err, -failure->num, "cannot start '%s': %s: %s", name,
 		       step_names[failure->step], reason);
 }
@@ -271,10 +272,11 @@ int spawn(const struct spawn_spec *spec, struct child *ret, struct err *err)
 	child.pid = fork_child(spec, program, report_write);
 	if (child.pid < 0) {
 		r = -errno;
-		return err_set(err, r, "cannot start '%s': fork: %s", spec->argv[0], strerrordesc_np(-r));
+		return err_set(err, r, "cannot start '%s': fork: %s", spec->argv[0],
+			       strerrordesc_np(-r));
 	}
 	close(STEAL_FD(report_write));
-	/* The pid cannot be anybody else's yet: the child is not reaped before this function ends. */
+	/* The pid cannot be anybody else's yet: nobody has reaped the child. */
 	child.pidfd = pidfd_open(child.pid, 0);
 	if (child.pidfd < 0) {
 		r = -errno;
@@ -310,7 +312,7 @@ static int status_of(const siginfo_t *info)
 /* Reaps by pidfd: a pid could be another child's by now. Blocks until the child has ended. */
 static int reap(const struct child *child, int *ret_status)
 {
-	siginfo_t info = {0};
+	siginfo_t info = { 0 };
 	int r;
 
 	do {

@@ -2,8 +2,8 @@
  * Running a program to its end and collecting what it prints.
  *
  * One poll(2) watches both pipes and the pidfd. The program's end counts, not the end of the pipes:
- * a background process that it left behind may hold them open for ever. So when the pidfd reports the
- * end, what is in the pipes is read once more without waiting, and that is all.
+ * a background process that it left behind may hold them open for ever. So when the pidfd reports
+ * the end, what is in the pipes is read once more without waiting, and that is all.
  */
 #include "loop/spawn.h"
 
@@ -21,7 +21,7 @@
 #include "base/str.h"
 
 #define LINE_MAX_BYTES 4096
-#define TAIL_MAX_BYTES 512  /* of stderr, for the error message */
+#define TAIL_MAX_BYTES 512 /* of stderr, for the error message */
 
 enum { SLOT_OUT, SLOT_ERR, SLOT_END, N_SLOTS };
 
@@ -30,8 +30,8 @@ struct run {
 	int out_fd, err_fd; /* our ends of the pipes, -1 when closed */
 	struct buf *out;
 	size_t out_left;
-	struct buf line;    /* the line of stderr that is not complete yet */
-	struct buf tail;    /* the last lines, where nobody takes them one by one */
+	struct buf line; /* the line of stderr that is not complete yet */
+	struct buf tail; /* the last lines, where nobody takes them one by one */
 	spawn_line_fn line_fn;
 	void *line_arg;
 };
@@ -55,8 +55,8 @@ static void remember_line(struct run *run)
 	buf_append(&run->tail, run->line.data, run->line.len);
 	while (run->tail.len > TAIL_MAX_BYTES) {
 		const char *next = memmem(run->tail.data, run->tail.len, "; ", 2);
-		size_t cut = next ? (size_t)(next - run->tail.data) + 2
-				  : run->tail.len - TAIL_MAX_BYTES;
+		size_t cut =
+			next ? (size_t)(next - run->tail.data) + 2 : run->tail.len - TAIL_MAX_BYTES;
 
 		buf_drop_front(&run->tail, cut);
 	}
@@ -139,7 +139,7 @@ static int pump(struct run *run, int64_t deadline_boottime_ms)
 		};
 		int n;
 
-		/* Asked before poll, so that a program that never stops printing meets its deadline. */
+		/* Asked before poll: a program that never stops printing meets its deadline too. */
 		if (clock_remaining_ms(deadline_boottime_ms) == 0)
 			return -ETIMEDOUT;
 		n = poll(fds, N_SLOTS, clock_remaining_ms(deadline_boottime_ms));
@@ -198,7 +198,8 @@ static int judge(const struct run *run, const struct spawn_spec *spec, int statu
 		return err_set(err, -EIO, "'%s' ended with exit status %d%s%s", spec->argv[0],
 			       WEXITSTATUS(status), separator, tail);
 	return err_set(err, -EIO, "'%s' was killed by signal %d (%s)%s%s", spec->argv[0],
-		       WTERMSIG(status), sigdescr_np(WTERMSIG(status)) ?: "unknown", separator, tail);
+		       WTERMSIG(status), sigdescr_np(WTERMSIG(status)) ?: "unknown", separator,
+		       tail);
 }
 
 int spawn_run(const struct spawn_spec *spec, int64_t deadline_boottime_ms, struct buf *out,
@@ -224,13 +225,16 @@ int spawn_run(const struct spawn_spec *spec, int64_t deadline_boottime_ms, struc
 		if (spec->new_session)
 			kill(-run.child.pid, SIGKILL);
 		if (r == -ETIMEDOUT)
-			return err_set(err, r, "'%s' did not end in time and was killed", spec->argv[0]);
-		return err_set(err, r, "cannot wait for '%s': %s", spec->argv[0], strerrordesc_np(-r));
+			return err_set(err, r, "'%s' did not end in time and was killed",
+				       spec->argv[0]);
+		return err_set(err, r, "cannot wait for '%s': %s", spec->argv[0],
+			       strerrordesc_np(-r));
 	}
 	if (run.line.len > 0)
 		finish_line(&run);
 	r = child_wait(&run.child, INT64_MAX, &status);
 	if (r < 0)
-		return err_set(err, r, "cannot wait for '%s': %s", spec->argv[0], strerrordesc_np(-r));
+		return err_set(err, r, "cannot wait for '%s': %s", spec->argv[0],
+			       strerrordesc_np(-r));
 	return judge(&run, spec, status, err);
 }

@@ -51,7 +51,7 @@ static void sift_down(struct timer_heap *heap, size_t i)
 void timer_heap_clear(struct timer_heap *heap)
 {
 	free(heap->items);
-	*heap = (struct timer_heap){0};
+	*heap = (struct timer_heap){ 0 };
 }
 
 void timer_heap_disarm(struct timer_heap *heap, struct loop_timer *timer)
@@ -64,7 +64,7 @@ void timer_heap_disarm(struct timer_heap *heap, struct loop_timer *timer)
 	heap->n--;
 	if (i == heap->n)
 		return;
-	/* The last one fills the gap; it may belong above or below, and at most one of these moves it. */
+	/* The last one fills the gap; it may belong above or below: one of these moves it. */
 	place(heap, i, heap->items[heap->n]);
 	sift_up(heap, i);
 	sift_down(heap, i);

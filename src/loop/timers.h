@@ -1,6 +1,6 @@
 /*
- * The loop's timers: a binary heap by due time (equal times in the order of arming). Internal to the
- * loop; knows no clock and no descriptor.
+ * The loop's timers: a binary heap by due time (equal times in the order of arming). Internal to
+ * the loop; knows no clock and no descriptor.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct loop_timer {
 	struct loop *loop;
 	int64_t due_ms;
 	uint64_t order; /* of arming; breaks ties and tells what was armed during this round */
-	size_t index;   /* place in the heap or TIMER_NOT_ARMED */
+	size_t index;	/* place in the heap or TIMER_NOT_ARMED */
 	loop_fn fn;
 	void *arg;
 	struct loop_timer *prev, *next; /* all timers of the loop, armed or not */
@@ -28,7 +28,7 @@ struct timer_heap {
 	uint64_t next_order;
 };
 
-void timer_heap_clear(struct timer_heap *heap);             /* the timers are the caller's */
+void timer_heap_clear(struct timer_heap *heap); /* the timers are the caller's */
 void timer_heap_arm(struct timer_heap *heap, struct loop_timer *timer, int64_t due_ms);
 void timer_heap_disarm(struct timer_heap *heap, struct loop_timer *timer);
 struct loop_timer *timer_heap_first(const struct timer_heap *heap); /* NULL when none is armed */

@@ -92,9 +92,16 @@ static void test_derived_codes(void **state)
 		int num;
 		const char *code;
 	} cases[] = {
-		{ -ENOENT, "not_found" }, { -ENOSPC, "disk_full" }, { -EINVAL, "invalid_argument" },
-		{ -EEXIST, "conflict" }, { -ETIMEDOUT, "timeout" }, { -EACCES, "forbidden" },
-		{ -EPERM, "forbidden" }, { -EAGAIN, "busy" }, { -EBUSY, "busy" }, { -EIO, "internal" },
+		{ -ENOENT, "not_found" },
+		{ -ENOSPC, "disk_full" },
+		{ -EINVAL, "invalid_argument" },
+		{ -EEXIST, "conflict" },
+		{ -ETIMEDOUT, "timeout" },
+		{ -EACCES, "forbidden" },
+		{ -EPERM, "forbidden" },
+		{ -EAGAIN, "busy" },
+		{ -EBUSY, "busy" },
+		{ -EIO, "internal" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

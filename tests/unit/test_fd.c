@@ -205,7 +205,7 @@ static void test_tree_remove_edges(void **state)
 	assert_int_equal(tree_remove(dots), -EINVAL);
 }
 
-/* Deeper than any path may be long, wider than one readdir: made relative, step by step. */
+/* Deeper than a path may be long (4096), and than what is removed without moving directories up. */
 static void test_tree_remove_deep(void **state)
 {
 	_cleanup_free_ char *tree = in_scratch("deep");
@@ -213,7 +213,7 @@ static void test_tree_remove_deep(void **state)
 
 	assert_int_equal(mkdir(tree, 0700), 0);
 	fd = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0; i < 500; i++) {
 		assert_int_equal(mkdirat(fd, "directory", 0700), 0);
 		assert_int_equal(mkdirat(fd, "sibling", 0700), 0);
 		next = openat(fd, "directory", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -37,8 +37,17 @@ static void test_any_value_is_json(void **state)
 static void test_refusals_say_where(void **state)
 {
 	static const char *const bad[] = {
-		"", "{", "{\"a\":1,\"a\":2}", "[1,]", "{'a':1}", "[1] x", "nul", "\"\xff\"", "[01]",
-		"\"\\ud800\"", "99999999999999999999999999",
+		"",
+		"{",
+		"{\"a\":1,\"a\":2}",
+		"[1,]",
+		"{'a':1}",
+		"[1] x",
+		"nul",
+		"\"\xff\"",
+		"[01]",
+		"\"\\ud800\"",
+		"99999999999999999999999999",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -79,7 +88,8 @@ static void test_getters(void **state)
 {
 	_cleanup_json_ json_t *value = NULL;
 
-	assert_int_equal(parse("{\"s\":\"x\",\"i\":-7,\"b\":true,\"f\":1.5,\"n\":null}", &value, NULL), 0);
+	assert_int_equal(
+		parse("{\"s\":\"x\",\"i\":-7,\"b\":true,\"f\":1.5,\"n\":null}", &value, NULL), 0);
 	assert_string_equal(json_get_str(value, "s", "d"), "x");
 	assert_string_equal(json_get_str(value, "i", "d"), "d");
 	assert_string_equal(json_get_str(value, "none", "d"), "d");
@@ -136,7 +146,7 @@ static void test_bytes_become_text(void **state)
 
 	value = json_from_bytes("a\0\x1b", 3);
 	json_write(value, &out);
-	assert_string_equal(buf_str(&out), "\"a\\u0000\\u001b\"");
+	assert_string_equal(buf_str(&out), "\"a\\u0000\\u001B\"");
 }
 
 int main(void)

@@ -94,7 +94,8 @@ static void test_many_timers(void **state)
 	last_due_ms = 0;
 	for (size_t i = 0; i < N_TIMERS; i++) {
 		due_timers[i].due_ms = now_ms + rand_r(&seed) % 50;
-		due_timers[i].timer = loop_timer_add(loop, due_timers[i].due_ms, check_due, &due_timers[i]);
+		due_timers[i].timer =
+			loop_timer_add(loop, due_timers[i].due_ms, check_due, &due_timers[i]);
 	}
 	for (size_t i = 0; i < N_TIMERS; i += 3) {
 		due_timers[i].due_ms = now_ms + rand_r(&seed) % 50;
@@ -132,7 +133,7 @@ static void test_timer_moves_and_frees_itself(void **state)
 }
 
 #define N_THREADS 4
-#define N_POSTS 5000
+#define N_POSTS	  5000
 
 static int last_seen[N_THREADS]; /* loop's thread only */
 static int total_seen;
@@ -287,9 +288,9 @@ static void test_refused_watches(void **state)
 
 static void child_ended(void *arg, uint32_t events)
 {
-	siginfo_t info = {0};
+	siginfo_t info = { 0 };
 
-	assert_int_equal(waitid(P_PIDFD, (id_t)*(int *)arg, &info, WEXITED), 0);
+	assert_int_equal(waitid(P_PIDFD, (id_t) * (int *)arg, &info, WEXITED), 0);
 	assert_int_equal(info.si_status, 7);
 	buf_append_str(&trace, "ended");
 	loop_io_remove(ios[0]);

@@ -7,7 +7,7 @@
 
 static void test_bytes_fill_exactly(void **state)
 {
-	unsigned char a[66] = {0}, zero[66] = {0};
+	unsigned char a[66] = { 0 }, zero[66] = { 0 };
 
 	rand_bytes(a, 0);
 	assert_memory_equal(a, zero, sizeof(a));
@@ -32,8 +32,9 @@ static void test_hex_names(void **state)
 
 static void test_alnum_uses_the_whole_alphabet(void **state)
 {
-	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-	unsigned count[256] = {0};
+	static const char alphabet[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned count[256] = { 0 };
 	char text[6201];
 
 	rand_alnum(text, 6200);

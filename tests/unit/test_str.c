@@ -40,12 +40,24 @@ static void test_integers(void **state)
 		int r;
 		int64_t value;
 	} cases[] = {
-		{ "0", 0, 0 }, { "-0", 0, 0 }, { "42", 0, 42 }, { "-42", 0, -42 }, { "007", 0, 7 },
-		{ "9223372036854775807", 0, INT64_MAX }, { "-9223372036854775808", 0, INT64_MIN },
-		{ "9223372036854775808", -ERANGE, 0 }, { "-9223372036854775809", -ERANGE, 0 },
+		{ "0", 0, 0 },
+		{ "-0", 0, 0 },
+		{ "42", 0, 42 },
+		{ "-42", 0, -42 },
+		{ "007", 0, 7 },
+		{ "9223372036854775807", 0, INT64_MAX },
+		{ "-9223372036854775808", 0, INT64_MIN },
+		{ "9223372036854775808", -ERANGE, 0 },
+		{ "-9223372036854775809", -ERANGE, 0 },
 		{ "99999999999999999999999", -ERANGE, 0 },
-		{ "", -EINVAL, 0 }, { "-", -EINVAL, 0 }, { "+1", -EINVAL, 0 }, { " 1", -EINVAL, 0 },
-		{ "1 ", -EINVAL, 0 }, { "--1", -EINVAL, 0 }, { "0x10", -EINVAL, 0 }, { "1e3", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+		{ "-", -EINVAL, 0 },
+		{ "+1", -EINVAL, 0 },
+		{ " 1", -EINVAL, 0 },
+		{ "1 ", -EINVAL, 0 },
+		{ "--1", -EINVAL, 0 },
+		{ "0x10", -EINVAL, 0 },
+		{ "1e3", -EINVAL, 0 },
 		{ "99999999999999999999999x", -EINVAL, 0 },
 	};
 
@@ -60,13 +72,34 @@ static void test_integers(void **state)
 static void test_utf8_valid(void **state)
 {
 	static const char *const good[] = {
-		"", "ascii", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
-		"\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+		"",
+		"ascii",
+		"\xc2\x80",
+		"\xdf\xbf",
+		"\xe0\xa0\x80",
+		"\xed\x9f\xbf",
+		"\xee\x80\x80",
+		"\xef\xbf\xbf",
+		"\xf0\x90\x80\x80",
+		"\xf4\x8f\xbf\xbf",
 	};
 	static const char *const bad[] = {
-		"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x41", "\xe0\x9f\xbf", "\xe1\x80",
-		"\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
-		"\xff", "a\xfe", "\xf0\x90\x80",
+		"\x80",
+		"\xbf",
+		"\xc0\x80",
+		"\xc1\xbf",
+		"\xc2",
+		"\xc2\x41",
+		"\xe0\x9f\xbf",
+		"\xe1\x80",
+		"\xed\xa0\x80",
+		"\xed\xbf\xbf",
+		"\xf0\x8f\xbf\xbf",
+		"\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80",
+		"\xff",
+		"a\xfe",
+		"\xf0\x90\x80",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
@@ -104,9 +137,16 @@ static void test_hex(void **state)
 
 static void test_base64_both_ways(void **state)
 {
-	static const char *const pairs[][2] = { /* RFC 4648, section 10 */
-		{ "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" },
-		{ "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" }, { "\xfb\xff\xfe", "+//+" },
+	static const char *const pairs[][2] = {
+		/* RFC 4648, section 10 */
+		{ "", "" },
+		{ "f", "Zg==" },
+		{ "fo", "Zm8=" },
+		{ "foo", "Zm9v" },
+		{ "foob", "Zm9vYg==" },
+		{ "fooba", "Zm9vYmE=" },
+		{ "foobar", "Zm9vYmFy" },
+		{ "\xfb\xff\xfe", "+//+" },
 	};
 	uint8_t all[256];
 
@@ -133,8 +173,8 @@ static void test_base64_both_ways(void **state)
 static void test_base64_is_strict(void **state)
 {
 	static const char *const bad[] = {
-		"A", "AA", "AAA", "AAAAA", "A===", "====", "=AAA", "A=AA", "AA=A", "AA==AAAA", "AB==", "AAB=",
-		"AA A", "AAA\n", "AA-_", "Zg==\n",
+		"A",	"AA",	    "AAA",  "AAAAA", "A===", "====",  "=AAA", "A=AA",
+		"AA=A", "AA==AAAA", "AB==", "AAB=",  "AA A", "AAA\n", "AA-_", "Zg==\n",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -149,14 +189,10 @@ static void test_base64_is_strict(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_eq_and_starts),
-		cmocka_unit_test(test_copy),
-		cmocka_unit_test(test_integers),
-		cmocka_unit_test(test_utf8_valid),
-		cmocka_unit_test(test_utf8_whole_prefix),
-		cmocka_unit_test(test_hex),
-		cmocka_unit_test(test_base64_both_ways),
-		cmocka_unit_test(test_base64_is_strict),
+		cmocka_unit_test(test_eq_and_starts),	  cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_integers),	  cmocka_unit_test(test_utf8_valid),
+		cmocka_unit_test(test_utf8_whole_prefix), cmocka_unit_test(test_hex),
+		cmocka_unit_test(test_base64_both_ways),  cmocka_unit_test(test_base64_is_strict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

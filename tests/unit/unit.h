@@ -1,4 +1,5 @@
-/* What every unit test includes: cmocka with the headers it wants before it, and a scratch folder. */
+/* What every unit test includes: cmocka with the headers it wants before it, and a scratch folder.
+ */
 #pragma once
 
 #include <setjmp.h>
