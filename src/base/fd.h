@@ -23,8 +23,8 @@ int file_read(const char *path, size_t max_bytes, struct buf *out);
 int file_write_durable(const char *path, const void *data, size_t len, mode_t mode);
 int dir_fsync(const char *path);
 int dir_make(const char *path, mode_t mode);             /* mkdir -p; an existing one is fine */
-/* Removes a tree without following links and without entering mount points (-EXDEV); a path that
- * is not there is success. */
+/* Removes a tree without following links and without entering mount points (-EBUSY or -EXDEV, after
+ * the rest is gone); a path that is not there is success. */
 int tree_remove(const char *path);
 /* Copies src to dst (created with mode, must not exist): FICLONE where the file system has it, else
  * the allocated extents (SEEK_DATA). The size is kept, holes stay holes. */
