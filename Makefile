@@ -1,0 +1,42 @@
+# A front for meson and ninja. The first four are all that most people need.
+
+BUILD  ?= build
+PREFIX ?= /usr/local
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup configure build demo test install bench lint format clean
+
+help: ## list these commands
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: build ## see an agent's whole session: create, work, destroy
+	@BUILD=$(BUILD) scripts/node demo/run.mjs
+
+test: build ## run all tests (some minutes; needs root for the virtual machines)
+	@BUILD=$(BUILD) tests/run
+
+build: configure ## install what is missing and build into build/
+	@ninja -C $(BUILD)
+
+install: build ## install below PREFIX (/usr/local), inside DESTDIR
+	@meson configure --prefix=$(abspath $(PREFIX)) $(BUILD)
+	@meson install -C $(BUILD) --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+bench: build ## measure against baselines of the same run
+	@BUILD=$(BUILD) bench/run
+
+lint: build ## clang-tidy, cppcheck, shellcheck and the format check
+	@BUILD=$(BUILD) scripts/lint
+
+format: ## format the C sources
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean: ## remove what was built; downloads and sandboxes stay
+	rm -rf $(BUILD)
+
+setup:
+	@scripts/setup
+
+configure: setup
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
