@@ -231,17 +231,18 @@ static bool check_modern(const struct mcp_headers *headers, const json_t *method
 static bool check_legacy(const struct mcp_headers *headers, struct mcp_message *m)
 {
 	const char *header = headers->protocol_version;
+	const char *spoken = header ? find_legacy(header) : LEGACY_ASSUMED;
 
-	m->version = header ? find_legacy(header) : LEGACY_ASSUMED;
 	if (headers->repeated) {
 		mcp_fault_set(&m->fault, 400, MCP_INVALID_REQUEST, "an Mcp header came more than once");
 		return false;
 	}
-	if (m->version)
-		return true;
-	m->version = MCP_LEGACY_NEWEST;
-	fault_versions(&m->fault, true, header, strlen(header));
-	return false;
+	if (!spoken) {
+		fault_versions(&m->fault, true, header, strlen(header));
+		return false;
+	}
+	m->version = spoken;
+	return true;
 }
 
 /* ---- methods ---- */
