@@ -1,6 +1,6 @@
 /*
- * Everything between the bytes of a POST to /mcp and the decision about it. Input: three lines with the
- * headers MCP-Protocol-Version, Mcp-Method and Mcp-Name ("-": absent), then the body.
+ * Everything between the bytes of a POST to /mcp and the decision about it. Input: three lines with
+ * the headers MCP-Protocol-Version, Mcp-Method and Mcp-Name ("-": absent), then the body.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define REQUIRE(condition)       \
-	do {                     \
-		if (!(condition)) \
-			abort(); \
+#define REQUIRE(condition)                                                                         \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			abort();                                                                   \
 	} while (0)
 
 /* Takes a line off the input; a header cannot hold a NUL, so that the text ends there. */
@@ -87,9 +87,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	_cleanup_free_ char *version = take_line(&data, &size);
 	_cleanup_free_ char *method = take_line(&data, &size);
 	_cleanup_free_ char *name = take_line(&data, &size);
-	const struct mcp_headers headers = {version, method, name, size % 31 == 30};
+	const struct mcp_headers headers = { version, method, name, size % 31 == 30 };
 	static struct mcp_body body;
-	struct mcp_fault fault = {0};
+	struct mcp_fault fault = { 0 };
 	size_t i;
 
 	if (mcp_body_read(data, size, &headers, &body, &fault)) {

@@ -66,14 +66,17 @@ static bool is_json_type(const char *content_type)
 }
 
 /* Everything that can be refused without looking into the body. */
-static bool check_http(const struct http_request *req, struct mcp_fault *fault, struct mcp_accept *accept)
+static bool check_http(const struct http_request *req, struct mcp_fault *fault,
+		       struct mcp_accept *accept)
 {
 	*accept = mcp_accept_read(http_header(req, "Accept"));
 	if (http_body_too_large(req))
-		mcp_fault_set(fault, 413, MCP_INVALID_REQUEST,
-			      "the body is larger than this server reads (limits.request_body_bytes)");
+		mcp_fault_set(
+			fault, 413, MCP_INVALID_REQUEST,
+			"the body is larger than this server reads (limits.request_body_bytes)");
 	else if (!is_json_type(http_header(req, "Content-Type")))
-		mcp_fault_set(fault, 415, MCP_INVALID_REQUEST, "Content-Type must be application/json");
+		mcp_fault_set(fault, 415, MCP_INVALID_REQUEST,
+			      "Content-Type must be application/json");
 	else if (!accept->json && !accept->stream)
 		mcp_fault_set(fault, 406, MCP_INVALID_REQUEST,
 			      "Accept must allow application/json or text/event-stream");
@@ -84,19 +87,20 @@ static bool check_http(const struct http_request *req, struct mcp_fault *fault, 
 
 static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_caller *caller)
 {
-	static const struct http_extra_header challenge = {"WWW-Authenticate", AUTH_CHALLENGE};
+	static const struct http_extra_header challenge = { "WWW-Authenticate", AUTH_CHALLENGE };
 	const char *agent = http_header(req, "User-Agent");
 	struct mcp_fault fault;
 	struct err err = ERR_INIT;
 
-	*caller = (struct mcp_caller){.request_id = http_request_id(req)};
+	*caller = (struct mcp_caller){ .request_id = http_request_id(req) };
 	if (auth_check_key(mcp->core, req, &caller->who, &err) < 0) {
 		mcp_fault_set(&fault, 401, MCP_INVALID_REQUEST, "%s%s%s", err.message,
 			      err.hint[0] ? "; " : "", err.hint);
 		refuse(req, &fault, &challenge);
 		return false;
 	}
-	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req), agent ? agent : "");
+	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req),
+		 agent ? agent : "");
 	http_log_fields(req, "account=%s key=%s", caller->who.account_id, caller->who.key_id);
 	return true;
 }
@@ -162,7 +166,8 @@ static json_t *discover(void)
 	return result;
 }
 
-static json_t *list_tools(struct mcp *mcp, const struct mcp_toolset *tools, const struct mcp_message *m)
+static json_t *list_tools(struct mcp *mcp, const struct mcp_toolset *tools,
+			  const struct mcp_message *m)
 {
 	json_t *result = json_object();
 
@@ -187,7 +192,8 @@ static void answer_fault(struct mcp_exchange *exchange, const struct mcp_message
 	mcp_exchange_answer(exchange, fault->status, mcp_error_response(m->id, fault));
 }
 
-static void answer_result(struct mcp_exchange *exchange, const struct mcp_message *m, json_t *result)
+static void answer_result(struct mcp_exchange *exchange, const struct mcp_message *m,
+			  json_t *result)
 {
 	mcp_result_seal(m->era, result);
 	mcp_exchange_answer(exchange, 200, mcp_response(m->id, result));
@@ -207,7 +213,8 @@ static void call_tool(struct mcp *mcp, const struct posted *posted, const struct
 	answer_fault(posted->exchange, m, &fault);
 }
 
-static void handle_message(struct mcp *mcp, const struct posted *posted, const struct mcp_message *m)
+static void handle_message(struct mcp *mcp, const struct posted *posted,
+			   const struct mcp_message *m)
 {
 	switch (m->action) {
 	case MCP_ACT_CANCEL:
@@ -243,7 +250,7 @@ static void handle_body(struct mcp *mcp, struct posted *posted, struct mcp_accep
 	const struct buf *raw = http_body(posted->req);
 	struct mcp_headers headers = read_headers(posted->req);
 	struct mcp_body *body = xmalloc(sizeof(*body));
-	struct mcp_fault fault = {0};
+	struct mcp_fault fault = { 0 };
 	size_t i;
 
 	if (mcp_body_read(buf_str(raw), raw->len, &headers, body, &fault)) {
@@ -262,10 +269,10 @@ static void handle_body(struct mcp *mcp, struct posted *posted, struct mcp_accep
 
 void mcp_handle(struct mcp *mcp, struct http_request *req)
 {
-	static const struct http_extra_header allow = {"Allow", "POST"};
-	struct posted posted = {.req = req};
+	static const struct http_extra_header allow = { "Allow", "POST" };
+	struct posted posted = { .req = req };
 	struct mcp_accept accept;
-	struct mcp_fault fault = {0};
+	struct mcp_fault fault = { 0 };
 	struct err err = ERR_INIT;
 
 	if (!str_eq(http_method(req), "POST")) {

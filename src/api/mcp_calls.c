@@ -1,13 +1,14 @@
 /*
- * Life of a call: started on a worker, linked into the list of calls under way, answered in `finished`
- * on whatever thread ends it. Two references: one of the operation (dropped at the end of `finished`)
- * and short ones of those who cancel.
+ * Life of a call: started on a worker, linked into the list of calls under way, answered in
+ * `finished` on whatever thread ends it. Two references: one of the operation (dropped at the end
+ * of `finished`) and short ones of those who cancel.
  *
- * Cancelling ends the wait and silences the answer; the command goes on in its sandbox and can be picked
- * up by exec_wait. A sandbox that was made for a caller who has gone is destroyed again, as nobody
- * learned its id. Modern clients cancel by disconnecting. Legacy clients send a notification with the
- * request's id; as there are no sessions and clients count their ids from 0, a call is taken for the one
- * meant only if key, address and user agent agree and no other call matches as well.
+ * Cancelling ends the wait and silences the answer; the command goes on in its sandbox and can be
+ * picked up by exec_wait. A sandbox that was made for a caller who has gone is destroyed again, as
+ * nobody learned its id. Modern clients cancel by disconnecting. Legacy clients send a notification
+ * with the request's id; as there are no sessions and clients count their ids from 0, a call is
+ * taken for the one meant only if key, address and user agent agree and no other call matches as
+ * well.
  */
 #include "api/mcp_calls.h"
 
@@ -24,8 +25,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define TICK_MS 1000
-#define PROGRESS_GAP_MS 1000      /* news is sent this often at most */
+#define TICK_MS		    1000
+#define PROGRESS_GAP_MS	    1000  /* news is sent this often at most */
 #define PROGRESS_SILENCE_MS 10000 /* without news, this often */
 
 struct mcp_call {
@@ -98,7 +99,8 @@ static void keep_news(struct mcp_call *call, int percent, const char *tail)
 	while (((unsigned char)*from & 0xc0) == 0x80)
 		from++;
 	if (percent >= 0)
-		snprintf(call->news, sizeof(call->news), "%d %% %s", percent > 100 ? 100 : percent, from);
+		snprintf(call->news, sizeof(call->news), "%d %% %s", percent > 100 ? 100 : percent,
+			 from);
 	else
 		snprintf(call->news, sizeof(call->news), "%s", from);
 	call->has_news = true;
@@ -123,7 +125,8 @@ static void tick(void *arg)
 	struct mcp_call *call;
 
 	pthread_mutex_lock(&calls->lock);
-	LIST_FOREACH(call, &calls->live, link) {
+	LIST_FOREACH(call, &calls->live, link)
+	{
 		int64_t gap_ms = call->has_news ? PROGRESS_GAP_MS : PROGRESS_SILENCE_MS;
 
 		if (call->op.progress && now_ms - call->reported_ms >= gap_ms)
@@ -138,14 +141,15 @@ static void tick(void *arg)
 static void destroy_unclaimed(struct mcp_call *call)
 {
 	const char *id = json_get_str(call->op.result, "id", NULL);
-	struct sandbox_info info = {0};
+	struct sandbox_info info = { 0 };
 	struct err err = ERR_INIT;
 
 	if (!str_eq(call->op.op->name, "create_sandbox") || !id)
 		return;
 	if (core_destroy(call->calls->core, &call->caller.who, id, &info, &err) < 0)
-		log_warn("sandbox of a cancelled call not destroyed", "sandbox=%s request=%s reason=\"%s\"",
-			 id, call->op.request_id, err.message);
+		log_warn("sandbox of a cancelled call not destroyed",
+			 "sandbox=%s request=%s reason=\"%s\"", id, call->op.request_id,
+			 err.message);
 	else
 		log_info("sandbox of a cancelled call destroyed", "sandbox=%s request=%s", id,
 			 call->op.request_id);
@@ -192,7 +196,8 @@ static void client_gone(void *arg)
 	call_unref(call);
 }
 
-static bool is_same_call(const struct mcp_call *call, const struct mcp_caller *caller, const json_t *id)
+static bool is_same_call(const struct mcp_call *call, const struct mcp_caller *caller,
+			 const json_t *id)
 {
 	return call->era == MCP_LEGACY && str_eq(call->caller.who.key_id, caller->who.key_id) &&
 	       str_eq(call->caller.client, caller->client) && json_equal(call->id, id);
@@ -204,7 +209,8 @@ void mcp_calls_cancel(struct mcp_calls *calls, const struct mcp_caller *caller, 
 	size_t n = 0;
 
 	pthread_mutex_lock(&calls->lock);
-	LIST_FOREACH(call, &calls->live, link) {
+	LIST_FOREACH(call, &calls->live, link)
+	{
 		if (is_same_call(call, caller, id)) {
 			found = call;
 			n++;
@@ -222,8 +228,8 @@ void mcp_calls_cancel(struct mcp_calls *calls, const struct mcp_caller *caller, 
 /* ---- its start ---- */
 
 static void refuse(struct mcp_calls *calls, struct mcp_exchange *exchange,
-		   const struct mcp_caller *caller, const struct op *op, const struct mcp_message *m,
-		   const struct err *err)
+		   const struct mcp_caller *caller, const struct op *op,
+		   const struct mcp_message *m, const struct err *err)
 {
 	json_t *result = mcp_tool_failure(op, calls->core, &caller->who, NULL, err);
 
@@ -231,16 +237,17 @@ static void refuse(struct mcp_calls *calls, struct mcp_exchange *exchange,
 	mcp_exchange_answer(exchange, 200, mcp_response(m->id, result));
 }
 
-void mcp_calls_start(struct mcp_calls *calls, struct http_request *req, struct mcp_exchange *exchange,
-		     const struct mcp_caller *caller, const struct op *op, const struct mcp_message *m)
+void mcp_calls_start(struct mcp_calls *calls, struct http_request *req,
+		     struct mcp_exchange *exchange, const struct mcp_caller *caller,
+		     const struct op *op, const struct mcp_message *m)
 {
 	_cleanup_json_ json_t *none = json_object();
 	struct err err = ERR_INIT;
 	struct mcp_call *call;
 	json_t *args;
 
-	if (ops_validate(op, OP_SURFACE_MCP, core_limits(calls->core), m->arguments ? m->arguments : none,
-			 &args, &err) < 0) {
+	if (ops_validate(op, OP_SURFACE_MCP, core_limits(calls->core),
+			 m->arguments ? m->arguments : none, &args, &err) < 0) {
 		refuse(calls, exchange, caller, op, m, &err);
 		return;
 	}

@@ -1,6 +1,6 @@
 /*
- * Tool calls under way: started from a message, answered through its exchange, cancelled by the client
- * in the way of its era, and reported on while they last.
+ * Tool calls under way: started from a message, answered through its exchange, cancelled by the
+ * client in the way of its era, and reported on while they last.
  */
 #pragma once
 
@@ -23,8 +23,9 @@ struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop);
 void mcp_calls_free(struct mcp_calls *calls);
 
 /* [worker] Calls a tool. req is the exchange's; the message (with its body) may go after this. */
-void mcp_calls_start(struct mcp_calls *calls, struct http_request *req, struct mcp_exchange *exchange,
-		     const struct mcp_caller *caller, const struct op *op, const struct mcp_message *m);
+void mcp_calls_start(struct mcp_calls *calls, struct http_request *req,
+		     struct mcp_exchange *exchange, const struct mcp_caller *caller,
+		     const struct op *op, const struct mcp_message *m);
 
 /* A legacy client's notifications/cancelled: ends the one call of that client with this id. */
 void mcp_calls_cancel(struct mcp_calls *calls, const struct mcp_caller *caller, const json_t *id);

@@ -1,7 +1,8 @@
 /*
- * The answer starts as JSON that is collected, and becomes a stream at most once, before anything was
- * collected; from then on every response is an event of its own and `stream` never changes. The first
- * bytes of a stream leave at once, as some clients wait only seconds for the head of an answer.
+ * The answer starts as JSON that is collected, and becomes a stream at most once, before anything
+ * was collected; from then on every response is an event of its own and `stream` never changes. The
+ * first bytes of a stream leave at once, as some clients wait only seconds for the head of an
+ * answer.
  */
 #include "api/mcp_exchange.h"
 
@@ -77,11 +78,11 @@ static void read_range(const char *text, size_t len, struct mcp_accept *accept)
 
 struct mcp_accept mcp_accept_read(const char *header)
 {
-	struct mcp_accept accept = {0};
+	struct mcp_accept accept = { 0 };
 	size_t len;
 
 	if (!header)
-		return (struct mcp_accept){.json = true, .stream = true};
+		return (struct mcp_accept){ .json = true, .stream = true };
 	while (*header) {
 		header += strspn(header, " \t,");
 		len = strcspn(header, ",");
@@ -93,8 +94,8 @@ struct mcp_accept mcp_accept_read(const char *header)
 
 /* ---- the exchange ---- */
 
-struct mcp_exchange *mcp_exchange_new(struct http_request *req, struct mcp_accept accept, bool batch,
-				      size_t n_messages)
+struct mcp_exchange *mcp_exchange_new(struct http_request *req, struct mcp_accept accept,
+				      bool batch, size_t n_messages)
 {
 	struct mcp_exchange *exchange = xcalloc(1, sizeof(*exchange));
 
@@ -170,9 +171,10 @@ static void finish(struct mcp_exchange *exchange)
 		http_respond(exchange->req, 202, NULL, NULL, NULL, 0);
 		return;
 	}
-	json_write(exchange->batch ? exchange->responses : json_array_get(exchange->responses, 0), &body);
-	http_respond(exchange->req, exchange->batch ? 200 : exchange->status, "application/json", &body,
-		     NULL, 0);
+	json_write(exchange->batch ? exchange->responses : json_array_get(exchange->responses, 0),
+		   &body);
+	http_respond(exchange->req, exchange->batch ? 200 : exchange->status, "application/json",
+		     &body, NULL, 0);
 }
 
 void mcp_exchange_answer(struct mcp_exchange *exchange, unsigned int status, json_t *response)

@@ -24,14 +24,14 @@
 #include "base/json.h"
 #include "base/str.h"
 
-#define META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define META_VERSION	  "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
-#define META_SERVER "io.modelcontextprotocol/serverInfo"
+#define META_SERVER	  "io.modelcontextprotocol/serverInfo"
 
 /* Ids are echoed and kept for the call's life. */
 #define ID_BYTES_MAX 512
 
-static const char *const legacy_versions[] = {MCP_LEGACY_NEWEST, "2025-06-18", "2025-03-26"};
+static const char *const legacy_versions[] = { MCP_LEGACY_NEWEST, "2025-06-18", "2025-03-26" };
 #define LEGACY_ASSUMED "2025-03-26" /* no header: the only version that did not define it */
 
 /* Text that a client sent, in a message: cut, and without line breaks. */
@@ -53,7 +53,7 @@ void mcp_fault_set(struct mcp_fault *fault, unsigned int status, enum mcp_error_
 {
 	va_list ap;
 
-	*fault = (struct mcp_fault){.status = status, .code = code};
+	*fault = (struct mcp_fault){ .status = status, .code = code };
 	va_start(ap, fmt);
 	vsnprintf(fault->message, sizeof(fault->message), fmt, ap);
 	va_end(ap);
@@ -94,7 +94,8 @@ static const char *find_legacy(const char *version)
 	return NULL;
 }
 
-static void fault_versions(struct mcp_fault *fault, bool with_legacy, const char *requested, size_t len)
+static void fault_versions(struct mcp_fault *fault, bool with_legacy, const char *requested,
+			   size_t len)
 {
 	char text[QUOTE_SIZE];
 	json_t *supported = json_array();
@@ -160,7 +161,8 @@ static bool header_agrees(const char *name, const char *header, const json_t *bo
 	if (value.len != len || (len > 0 && memcmp(value.data, text, len) != 0)) {
 		mcp_fault_set(fault, 400, MCP_HEADER_MISMATCH,
 			      "header mismatch: %s is \"%s\", the body says \"%s\"", name,
-			      quoted(buf_str(&value), value.len, sent), quoted(text, len, expected));
+			      quoted(buf_str(&value), value.len, sent),
+			      quoted(text, len, expected));
 		return false;
 	}
 	return true;
@@ -221,7 +223,8 @@ static bool check_modern(const struct mcp_headers *headers, const json_t *method
 	if (!header_agrees("MCP-Protocol-Version", headers->protocol_version, version, fault))
 		return false;
 	if (!json_is(version, MCP_MODERN_VERSION)) {
-		fault_versions(fault, false, json_string_value(version), json_string_length(version));
+		fault_versions(fault, false, json_string_value(version),
+			       json_string_length(version));
 		return false;
 	}
 	return header_agrees("Mcp-Method", headers->method, method, fault) &&
@@ -234,7 +237,8 @@ static bool check_legacy(const struct mcp_headers *headers, struct mcp_message *
 	const char *spoken = header ? find_legacy(header) : LEGACY_ASSUMED;
 
 	if (headers->repeated) {
-		mcp_fault_set(&m->fault, 400, MCP_INVALID_REQUEST, "an Mcp header came more than once");
+		mcp_fault_set(&m->fault, 400, MCP_INVALID_REQUEST,
+			      "an Mcp header came more than once");
 		return false;
 	}
 	if (!spoken) {
@@ -252,11 +256,11 @@ static const struct method {
 	enum mcp_action action;
 	bool legacy, modern;
 } methods[] = {
-	{"initialize", MCP_ACT_INITIALIZE, true, false},
-	{"ping", MCP_ACT_PING, true, false},
-	{"server/discover", MCP_ACT_DISCOVER, false, true},
-	{"tools/list", MCP_ACT_TOOLS_LIST, true, true},
-	{"tools/call", MCP_ACT_TOOLS_CALL, true, true},
+	{ "initialize", MCP_ACT_INITIALIZE, true, false },
+	{ "ping", MCP_ACT_PING, true, false },
+	{ "server/discover", MCP_ACT_DISCOVER, false, true },
+	{ "tools/list", MCP_ACT_TOOLS_LIST, true, true },
+	{ "tools/call", MCP_ACT_TOOLS_CALL, true, true },
 };
 
 static bool find_method(const json_t *method, struct mcp_message *m)
@@ -274,7 +278,8 @@ static bool find_method(const json_t *method, struct mcp_message *m)
 	}
 	mcp_fault_set(&m->fault, m->era == MCP_MODERN ? 404 : 200, MCP_METHOD_NOT_FOUND,
 		      "method not found: \"%s\" is not a method of MCP %s here",
-		      quoted(json_string_value(method), json_string_length(method), text), m->version);
+		      quoted(json_string_value(method), json_string_length(method), text),
+		      m->version);
 	return false;
 }
 
@@ -332,7 +337,8 @@ static void read_notification(const json_t *method, struct mcp_message *m)
 
 /* initialize is the legacy handshake whatever the header says, as some clients send it after a good
  * discover; only a version in `_meta` makes it a modern request (of a method that is no more). */
-static enum mcp_era era_of(const struct mcp_headers *headers, const json_t *method, const json_t *params)
+static enum mcp_era era_of(const struct mcp_headers *headers, const json_t *method,
+			   const json_t *params)
 {
 	const json_t *meta = json_object_get(params, "_meta");
 
@@ -340,16 +346,18 @@ static enum mcp_era era_of(const struct mcp_headers *headers, const json_t *meth
 		return MCP_MODERN;
 	if (json_is(method, "initialize"))
 		return MCP_LEGACY;
-	return header_is_modern(headers) || json_is(method, "server/discover") ? MCP_MODERN : MCP_LEGACY;
+	return header_is_modern(headers) || json_is(method, "server/discover") ? MCP_MODERN
+									       : MCP_LEGACY;
 }
 
-static bool read_request(const struct mcp_headers *headers, const json_t *method, struct mcp_message *m)
+static bool read_request(const struct mcp_headers *headers, const json_t *method,
+			 struct mcp_message *m)
 {
 	json_t *token = json_object_get(json_object_get(m->params, "_meta"), "progressToken");
 
 	m->progress_token = is_id(token) ? token : NULL;
-	if (m->era == MCP_MODERN ? !check_modern(headers, method, m) :
-				   !json_is(method, "initialize") && !check_legacy(headers, m))
+	if (m->era == MCP_MODERN ? !check_modern(headers, method, m)
+				 : !json_is(method, "initialize") && !check_legacy(headers, m))
 		return false;
 	if (!find_method(method, m))
 		return false;
@@ -373,8 +381,8 @@ static bool check_shape(const json_t *value, struct mcp_message *m)
 		wrong = "\"jsonrpc\" must be \"2.0\"";
 	else if (id && !m->id)
 		wrong = "\"id\" must be an integer or a string of at most 512 bytes";
-	else if (method ? !json_is_string(method) :
-			  !json_object_get(value, "result") && !json_object_get(value, "error"))
+	else if (method ? !json_is_string(method)
+			: !json_object_get(value, "result") && !json_object_get(value, "error"))
 		wrong = "\"method\" must be a string";
 	if (wrong) {
 		mcp_fault_set(&m->fault, 400, MCP_INVALID_REQUEST, "invalid request: %s", wrong);
@@ -388,11 +396,12 @@ static bool check_shape(const json_t *value, struct mcp_message *m)
 	return true;
 }
 
-static void read_message(const struct mcp_headers *headers, const json_t *value, struct mcp_message *m)
+static void read_message(const struct mcp_headers *headers, const json_t *value,
+			 struct mcp_message *m)
 {
 	const json_t *method = json_object_get(value, "method");
 
-	*m = (struct mcp_message){.action = MCP_ACT_FAULT, .version = MCP_LEGACY_NEWEST};
+	*m = (struct mcp_message){ .action = MCP_ACT_FAULT, .version = MCP_LEGACY_NEWEST };
 	if (!check_shape(value, m))
 		return;
 	m->era = era_of(headers, method, m->params);
@@ -411,14 +420,17 @@ static void read_message(const struct mcp_headers *headers, const json_t *value,
 
 /* ---- bodies ---- */
 
-static bool read_batch(const struct mcp_headers *headers, struct mcp_body *body, struct mcp_fault *fault)
+static bool read_batch(const struct mcp_headers *headers, struct mcp_body *body,
+		       struct mcp_fault *fault)
 {
-	const char *version = headers->protocol_version ? headers->protocol_version : LEGACY_ASSUMED;
+	const char *version =
+		headers->protocol_version ? headers->protocol_version : LEGACY_ASSUMED;
 	size_t n = json_array_size(body->root), i;
 
 	if (!str_eq(version, LEGACY_ASSUMED)) {
 		mcp_fault_set(fault, 400, MCP_INVALID_REQUEST,
-			      "batches exist in MCP " LEGACY_ASSUMED " only: send one message a request");
+			      "batches exist in MCP " LEGACY_ASSUMED
+			      " only: send one message a request");
 		return false;
 	}
 	if (n == 0 || n > MCP_BATCH_MAX) {
@@ -447,7 +459,7 @@ bool mcp_body_read(const void *data, size_t len, const struct mcp_headers *heade
 	struct err err = ERR_INIT;
 	bool ok = true;
 
-	*ret = (struct mcp_body){0};
+	*ret = (struct mcp_body){ 0 };
 	if (ops_parse_json(len > 0 ? data : "", len, &ret->root, &err) < 0) {
 		mcp_fault_set(fault, 400, MCP_PARSE_ERROR, "%s", err.message);
 		return false;

@@ -1,7 +1,7 @@
 /*
- * MCP messages: bytes and headers in, a decision out. This knows JSON-RPC, the eras of the protocol and
- * their rules; it knows no HTTP server, tools or keys, does no I/O and keeps no state, so that it can
- * be tested by tables and fuzzed.
+ * MCP messages: bytes and headers in, a decision out. This knows JSON-RPC, the eras of the protocol
+ * and their rules; it knows no HTTP server, tools or keys, does no I/O and keeps no state, so that
+ * it can be tested by tables and fuzzed.
  *
  * One endpoint serves two eras. Modern (2026-07-28) requests carry their protocol version and the
  * client's capabilities in `_meta`, mirrored in headers that must agree. Legacy (2025-03-26 to
@@ -16,8 +16,8 @@
 #include "base/buf.h"
 
 #define MCP_MODERN_VERSION "2026-07-28"
-#define MCP_LEGACY_NEWEST "2025-11-25"
-#define MCP_BATCH_MAX 32
+#define MCP_LEGACY_NEWEST  "2025-11-25"
+#define MCP_BATCH_MAX	   32
 
 enum mcp_error_code {
 	MCP_PARSE_ERROR = -32700,
@@ -33,14 +33,14 @@ enum mcp_error_code {
 enum mcp_era { MCP_LEGACY, MCP_MODERN };
 
 enum mcp_action {
-	MCP_ACT_ACCEPT,     /* a notification or a response that needs nothing: 202 */
-	MCP_ACT_CANCEL,     /* notifications/cancelled of a legacy client; target_id says which */
+	MCP_ACT_ACCEPT,	    /* a notification or a response that needs nothing: 202 */
+	MCP_ACT_CANCEL,	    /* notifications/cancelled of a legacy client; target_id says which */
 	MCP_ACT_INITIALIZE, /* legacy only */
-	MCP_ACT_PING,       /* legacy only */
+	MCP_ACT_PING,	    /* legacy only */
 	MCP_ACT_DISCOVER,   /* modern only */
 	MCP_ACT_TOOLS_LIST,
 	MCP_ACT_TOOLS_CALL,
-	MCP_ACT_FAULT,      /* cannot be served; fault says why */
+	MCP_ACT_FAULT, /* cannot be served; fault says why */
 };
 
 /* The mirrored headers as they came, NULL where absent. repeated: one of them came twice. */
@@ -62,14 +62,14 @@ struct mcp_fault {
 struct mcp_message {
 	enum mcp_action action;
 	enum mcp_era era;
-	const char *version;      /* static storage: the protocol version spoken */
-	json_t *id;               /* of a request; NULL for others and where it could not be read */
-	json_t *params;           /* an object, or NULL */
-	json_t *progress_token;   /* string or integer, or NULL */
-	json_t *target_id;        /* MCP_ACT_CANCEL: string or integer */
-	const char *tool;         /* MCP_ACT_TOOLS_CALL: the name; may be any text without NUL */
-	json_t *arguments;        /* MCP_ACT_TOOLS_CALL: an object, or NULL when absent */
-	struct mcp_fault fault;   /* MCP_ACT_FAULT */
+	const char *version;	/* static storage: the protocol version spoken */
+	json_t *id;		/* of a request; NULL for others and where it could not be read */
+	json_t *params;		/* an object, or NULL */
+	json_t *progress_token; /* string or integer, or NULL */
+	json_t *target_id;	/* MCP_ACT_CANCEL: string or integer */
+	const char *tool;	/* MCP_ACT_TOOLS_CALL: the name; may be any text without NUL */
+	json_t *arguments;	/* MCP_ACT_TOOLS_CALL: an object, or NULL when absent */
+	struct mcp_fault fault; /* MCP_ACT_FAULT */
 };
 /* All json_t pointers of a message but fault.data are borrowed from its body. */
 
@@ -103,6 +103,6 @@ json_t *mcp_error_response(json_t *id, const struct mcp_fault *fault);
 /* A modern result says that it is complete and who made it; a legacy one is left as it is. */
 void mcp_result_seal(enum mcp_era era, json_t *result);
 
-/* The value of a mirrored header: white space trimmed, `=?base64?…?=` decoded. False when the encoding
- * is broken. */
+/* The value of a mirrored header: white space trimmed, `=?base64?…?=` decoded. False when the
+ * encoding is broken. */
 bool mcp_header_decode(const char *value, struct buf *out);

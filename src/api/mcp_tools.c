@@ -1,6 +1,7 @@
 /*
- * Tools for models. Some clients show the model only the text of a result, others only the structured
- * part, so that both carry everything. The text of a command is laid out for reading; all else is JSON.
+ * Tools for models. Some clients show the model only the text of a result, others only the
+ * structured part, so that both carry everything. The text of a command is laid out for reading;
+ * all else is JSON.
  */
 #include "api/mcp_tools.h"
 
@@ -17,10 +18,14 @@
 
 const char mcp_instructions[] =
 	"Skerry gives you Linux microVMs of your own (sandboxes), isolated from the host. "
-	"Start with create_sandbox; it returns an id. Run shell commands in it with exec: files, installed "
-	"packages and background processes stay between calls, a non-zero exit code is a result and not "
-	"an error, and sudo needs no password. Write files with exec and a heredoc. An exec that takes "
-	"long answers running: true with an exec_id: call exec_wait until running is false. A sandbox "
+	"Start with create_sandbox; it returns an id. Run shell commands in it with exec: files, "
+	"installed "
+	"packages and background processes stay between calls, a non-zero exit code is a result "
+	"and not "
+	"an error, and sudo needs no password. Write files with exec and a heredoc. An exec that "
+	"takes "
+	"long answers running: true with an exec_id: call exec_wait until running is false. A "
+	"sandbox "
 	"ends by itself at expires_at: call extend_sandbox before that if you need it longer, and "
 	"destroy_sandbox when you are done. list_sandboxes shows what you have.";
 
@@ -94,8 +99,8 @@ static void read_parameter(void *arg, const char *key, const char *value, size_t
 
 int mcp_toolset_read(const struct http_request *req, struct mcp_toolset *ret, struct err *err)
 {
-	struct narrowing narrowing = {0};
-	struct mcp_toolset set = {0};
+	struct narrowing narrowing = { 0 };
+	struct mcp_toolset set = { 0 };
 	size_t i;
 
 	all_tools(&narrowing.all);
@@ -190,7 +195,8 @@ static void append_outcome(struct buf *text, const json_t *answer)
 	long long ms = json_get_int(answer, "duration_ms", 0);
 
 	if (json_get_bool(answer, "running", false))
-		buf_printf(text, "still running after %lld ms; call exec_wait with exec_id %s\n", ms, exec_id);
+		buf_printf(text, "still running after %lld ms; call exec_wait with exec_id %s\n",
+			   ms, exec_id);
 	else if (json_get_bool(answer, "timed_out", false))
 		buf_printf(text, "timed out and killed after %lld ms, exit code %lld\n", ms,
 			   (long long)json_get_int(answer, "exit_code", 124));
@@ -209,7 +215,8 @@ static void append_command(struct buf *text, const json_t *answer)
 	append_section(text, "stdout", json_object_get(answer, "stdout"));
 	append_section(text, "stderr", json_object_get(answer, "stderr"));
 	buf_append_char(text, '(');
-	json_object_foreach((json_t *)answer, key, value) {
+	json_object_foreach((json_t *)answer, key, value)
+	{
 		if (str_eq(key, "stdout") || str_eq(key, "stderr"))
 			continue;
 		buf_printf(text, "%s%s: ", separator, key);
@@ -250,17 +257,20 @@ json_t *mcp_tool_result(const struct op *op, json_t *answer)
 static const struct {
 	const char *code, *next;
 } next_steps[] = {
-	{"invalid_argument", "nothing was changed; correct the argument and call the tool again"},
-	{"invalid_cursor", "call list_sandboxes without cursor"},
-	{"not_found", "call list_sandboxes to see what there is, or create_sandbox to make a sandbox"},
-	{"exec_not_found", "call exec to run a command; exec_wait takes the exec_id that exec returned"},
-	{"already_ended", "call create_sandbox to make a new one"},
-	{"sandbox_ended", "call create_sandbox to make a new one"},
-	{"limit_reached", "call create_sandbox for a new sandbox and move your work there"},
-	{"quota_reached", "call list_sandboxes, then destroy_sandbox on one that is no longer needed"},
-	{"image_not_found", "call create_sandbox without image for the default one"},
-	{"agent_gone", "call list_sandboxes to see the sandbox's status, then try again"},
-	{"busy", "wait a few seconds and call the tool again"},
+	{ "invalid_argument", "nothing was changed; correct the argument and call the tool again" },
+	{ "invalid_cursor", "call list_sandboxes without cursor" },
+	{ "not_found",
+	  "call list_sandboxes to see what there is, or create_sandbox to make a sandbox" },
+	{ "exec_not_found",
+	  "call exec to run a command; exec_wait takes the exec_id that exec returned" },
+	{ "already_ended", "call create_sandbox to make a new one" },
+	{ "sandbox_ended", "call create_sandbox to make a new one" },
+	{ "limit_reached", "call create_sandbox for a new sandbox and move your work there" },
+	{ "quota_reached",
+	  "call list_sandboxes, then destroy_sandbox on one that is no longer needed" },
+	{ "image_not_found", "call create_sandbox without image for the default one" },
+	{ "agent_gone", "call list_sandboxes to see the sandbox's status, then try again" },
+	{ "busy", "wait a few seconds and call the tool again" },
 };
 
 static const char *next_step(const char *code)
@@ -278,7 +288,7 @@ static void append_state(struct buf *text, struct core *core, const struct princ
 			 const json_t *args)
 {
 	const char *id = json_get_str(args, "id", NULL);
-	struct sandbox_info info = {0};
+	struct sandbox_info info = { 0 };
 	char time[CLOCK_RFC3339_SIZE];
 
 	if (!id || core_get(core, who, id, &info, NULL) < 0)

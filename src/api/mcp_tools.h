@@ -1,7 +1,7 @@
 /*
- * Operations as MCP tools: their definitions, and their results in words. Pure but for one look at a
- * sandbox's state when something failed. What a tool takes and gives comes from the operations table;
- * here is only what is particular to agents.
+ * Operations as MCP tools: their definitions, and their results in words. Pure but for one look at
+ * a sandbox's state when something failed. What a tool takes and gives comes from the operations
+ * table; here is only what is particular to agents.
  */
 #pragma once
 
@@ -35,7 +35,7 @@ extern const char mcp_instructions[];
 /* CallToolResult of a call that worked: the answer as text and as structuredContent. Owned. */
 json_t *mcp_tool_result(const struct op *op, json_t *answer);
 
-/* CallToolResult of a call that did not: what failed, the state now, what to do next. args may be NULL
- * (the call never began). Looks the sandbox up that args name. Owned. */
+/* CallToolResult of a call that did not: what failed, the state now, what to do next. args may be
+ * NULL (the call never began). Looks the sandbox up that args name. Owned. */
 json_t *mcp_tool_failure(const struct op *op, struct core *core, const struct principal *who,
 			 const json_t *args, const struct err *err);

@@ -1,6 +1,6 @@
 /*
- * What the MCP endpoint decides about a body and its headers, era by era. Most of this file is a table:
- * a request as it comes from the wire, and what becomes of it.
+ * What the MCP endpoint decides about a body and its headers, era by era. Most of this file is a
+ * table: a request as it comes from the wire, and what becomes of it.
  */
 #include "unit.h"
 
@@ -10,12 +10,13 @@
 #include "base/json.h"
 #include "base/str.h"
 
-#define META(version) "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"" version "\"," \
-		      "\"io.modelcontextprotocol/clientCapabilities\":{}}"
+#define META(version)                                                                              \
+	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"" version "\","                  \
+	"\"io.modelcontextprotocol/clientCapabilities\":{}}"
 #define MODERN META(MCP_MODERN_VERSION)
-#define REQUEST(method, params) \
+#define REQUEST(method, params)                                                                    \
 	"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"" method "\",\"params\":{" params "}}"
-#define NOTIFICATION(method, params) \
+#define NOTIFICATION(method, params)                                                               \
 	"{\"jsonrpc\":\"2.0\",\"method\":\"" method "\",\"params\":{" params "}}"
 #define V MCP_MODERN_VERSION
 
@@ -31,6 +32,7 @@ struct row {
 
 #define FAULT(era, status, code) MCP_ACT_FAULT, era, status, code
 
+/* clang-format off */
 static const struct row rows[] = {
 	/* modern */
 	{"discover", {V, "server/discover"}, REQUEST("server/discover", MODERN),
@@ -192,10 +194,11 @@ static const struct row rows[] = {
 	{"header twice", {"2025-11-25", NULL, NULL, true}, REQUEST("ping", ""),
 	 FAULT(MCP_LEGACY, 400, MCP_INVALID_REQUEST)},
 };
+/* clang-format on */
 
 static void check_row(const struct row *row)
 {
-	struct mcp_fault whole = {0};
+	struct mcp_fault whole = { 0 };
 	const struct mcp_fault *fault = &whole;
 	struct mcp_body body;
 	bool ok = mcp_body_read(row->body, strlen(row->body), &row->headers, &body, &whole);
@@ -211,7 +214,8 @@ static void check_row(const struct row *row)
 	}
 	if (row->action == MCP_ACT_FAULT) {
 		if (fault->status != row->status || (int)fault->code != row->code)
-			fail_msg("%s: %u %d %s", row->what, fault->status, fault->code, fault->message);
+			fail_msg("%s: %u %d %s", row->what, fault->status, fault->code,
+				 fault->message);
 		assert_true(strlen(fault->message) > 8);
 	}
 	mcp_body_clear(&body);
@@ -228,7 +232,7 @@ static void test_decisions(void **state)
 
 static json_t *answer_of(const char *text, const struct mcp_headers *headers)
 {
-	struct mcp_fault whole = {0};
+	struct mcp_fault whole = { 0 };
 	struct mcp_body body;
 	json_t *answer;
 
@@ -252,21 +256,23 @@ static void expect_answer(const char *text, const struct mcp_headers *headers, c
 
 static void test_errors_echo_the_id_and_carry_data(void **state)
 {
-	expect_answer(REQUEST("tools/list", META("v999")), &(struct mcp_headers){"v999", "tools/list"},
+	expect_answer(REQUEST("tools/list", META("v999")),
+		      &(struct mcp_headers){ "v999", "tools/list" },
 		      "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32022,\"message\":"
 		      "\"unsupported protocol version \\\"v999\\\"\",\"data\":{\"supported\":"
 		      "[\"2026-07-28\"],\"requested\":\"v999\"}}}");
-	expect_answer(REQUEST("tools/list", ""), &(struct mcp_headers){"2024-11-05"},
+	expect_answer(REQUEST("tools/list", ""), &(struct mcp_headers){ "2024-11-05" },
 		      "{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32022,\"message\":"
 		      "\"unsupported protocol version \\\"2024-11-05\\\"\",\"data\":{\"supported\":"
 		      "[\"2026-07-28\",\"2025-11-25\",\"2025-06-18\",\"2025-03-26\"],"
 		      "\"requested\":\"2024-11-05\"}}}");
-	expect_answer("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":4}", &(struct mcp_headers){0},
+	expect_answer("{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":4}", &(struct mcp_headers){ 0 },
 		      "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"error\":{\"code\":-32600,\"message\":"
 		      "\"invalid request: \\\"method\\\" must be a string\"}}");
-	expect_answer("{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", &(struct mcp_headers){0},
-		      "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"invalid request: "
-		      "\\\"id\\\" must be an integer or a string of at most 512 bytes\"}}");
+	expect_answer(
+		"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", &(struct mcp_headers){ 0 },
+		"{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"invalid request: "
+		"\\\"id\\\" must be an integer or a string of at most 512 bytes\"}}");
 }
 
 /* What a client sent is quoted short, on one line and as valid UTF-8. */
@@ -279,7 +285,7 @@ static void test_hostile_text_in_messages(void **state)
 	memset(wide, 'a', sizeof(wide));
 	wide[sizeof(wide) - 1] = '\0';
 	snprintf(text, sizeof(text), REQUEST("%s", MODERN), wide);
-	answer = answer_of(text, &(struct mcp_headers){V, "x\xff\n\xe2\x82"});
+	answer = answer_of(text, &(struct mcp_headers){ V, "x\xff\n\xe2\x82" });
 	message = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
 	assert_non_null(message);
 	assert_true(strlen(message) < 300);
@@ -290,32 +296,37 @@ static void test_hostile_text_in_messages(void **state)
 static void test_ids(void **state)
 {
 	char text[2048], id[600];
-	struct mcp_fault whole = {0};
+	struct mcp_fault whole = { 0 };
 	struct mcp_body body;
 	size_t len;
 
 	for (len = 512; len <= 513; len++) {
 		memset(id, 'i', len);
 		id[len] = '\0';
-		snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"ping\"}", id);
-		assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){0}, &body, &whole));
-		assert_int_equal(body.messages[0].action, len == 512 ? MCP_ACT_PING : MCP_ACT_FAULT);
+		snprintf(text, sizeof(text),
+			 "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"ping\"}", id);
+		assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){ 0 }, &body,
+					  &whole));
+		assert_int_equal(body.messages[0].action,
+				 len == 512 ? MCP_ACT_PING : MCP_ACT_FAULT);
 		mcp_body_clear(&body);
 	}
 	snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"ping\"}");
-	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){0}, &body, &whole));
+	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){ 0 }, &body, &whole));
 	assert_int_equal(json_integer_value(body.messages[0].id), 0);
 	mcp_body_clear(&body);
 }
 
 static void test_call_fields(void **state)
 {
-	static const char text[] = REQUEST("tools/call", "\"name\":\"exec\",\"arguments\":{\"a\":1},"
-							 "\"_meta\":{\"progressToken\":\"p\"}");
-	struct mcp_fault whole = {0};
+	static const char text[] =
+		REQUEST("tools/call", "\"name\":\"exec\",\"arguments\":{\"a\":1},"
+				      "\"_meta\":{\"progressToken\":\"p\"}");
+	struct mcp_fault whole = { 0 };
 	struct mcp_body body;
 
-	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){"2025-06-18"}, &body, &whole));
+	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){ "2025-06-18" }, &body,
+				  &whole));
 	assert_string_equal(body.messages[0].tool, "exec");
 	assert_string_equal(body.messages[0].version, "2025-06-18");
 	assert_string_equal(json_string_value(body.messages[0].progress_token), "p");
@@ -326,14 +337,14 @@ static void test_call_fields(void **state)
 
 static void test_batch(void **state)
 {
-	static const char text[] = "[" REQUEST("ping", "") "," NOTIFICATION("notifications/x", "") ",5,"
-				       REQUEST("nope", "") "]";
+	static const char text[] = "[" REQUEST("ping", "") "," NOTIFICATION(
+		"notifications/x", "") ",5," REQUEST("nope", "") "]";
 	struct buf many = BUF_INIT;
-	struct mcp_fault whole = {0};
+	struct mcp_fault whole = { 0 };
 	struct mcp_body body;
 	int i;
 
-	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){0}, &body, &whole));
+	assert_true(mcp_body_read(text, strlen(text), &(struct mcp_headers){ 0 }, &body, &whole));
 	assert_true(body.batch);
 	assert_int_equal(body.n_messages, 4);
 	assert_int_equal(body.messages[0].action, MCP_ACT_PING);
@@ -346,7 +357,7 @@ static void test_batch(void **state)
 	for (i = 0; i < MCP_BATCH_MAX; i++)
 		buf_append_str(&many, REQUEST("ping", "") ",");
 	buf_append_str(&many, REQUEST("ping", "") "]");
-	assert_false(mcp_body_read(many.data, many.len, &(struct mcp_headers){0}, &body, &whole));
+	assert_false(mcp_body_read(many.data, many.len, &(struct mcp_headers){ 0 }, &body, &whole));
 	assert_int_equal(whole.code, MCP_INVALID_REQUEST);
 	mcp_body_clear(&body);
 	buf_clear(&many);
@@ -355,13 +366,13 @@ static void test_batch(void **state)
 static void test_deep_nesting_is_refused(void **state)
 {
 	struct buf deep = BUF_INIT;
-	struct mcp_fault whole = {0};
+	struct mcp_fault whole = { 0 };
 	struct mcp_body body;
 	int i;
 
 	for (i = 0; i < 200000; i++)
 		buf_append_str(&deep, "{\"a\":");
-	assert_false(mcp_body_read(deep.data, deep.len, &(struct mcp_headers){0}, &body, &whole));
+	assert_false(mcp_body_read(deep.data, deep.len, &(struct mcp_headers){ 0 }, &body, &whole));
 	assert_int_equal(whole.code, MCP_PARSE_ERROR);
 	mcp_body_clear(&body);
 	buf_clear(&deep);
@@ -369,9 +380,13 @@ static void test_deep_nesting_is_refused(void **state)
 
 static void test_initialize_version(void **state)
 {
-	static const char *const asked[] = {"2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05", V, ""};
-	static const char *const given[] = {"2025-03-26", "2025-06-18", "2025-11-25", MCP_LEGACY_NEWEST,
-					    MCP_LEGACY_NEWEST, MCP_LEGACY_NEWEST};
+	static const char *const asked[] = {
+		"2025-03-26", "2025-06-18", "2025-11-25", "2024-11-05", V, ""
+	};
+	static const char *const given[] = {
+		"2025-03-26",	   "2025-06-18",      "2025-11-25",
+		MCP_LEGACY_NEWEST, MCP_LEGACY_NEWEST, MCP_LEGACY_NEWEST
+	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(asked); i++) {
@@ -391,7 +406,8 @@ static void test_results_are_sealed(void **state)
 	assert_int_equal(json_object_size(legacy), 0);
 	mcp_result_seal(MCP_MODERN, modern);
 	assert_string_equal(json_get_str(modern, "resultType", ""), "complete");
-	server = json_object_get(json_object_get(modern, "_meta"), "io.modelcontextprotocol/serverInfo");
+	server = json_object_get(json_object_get(modern, "_meta"),
+				 "io.modelcontextprotocol/serverInfo");
 	assert_string_equal(json_get_str(server, "name", ""), "skerry");
 	assert_string_equal(json_get_str(server, "version", ""), SKERRY_VERSION);
 }
