@@ -200,7 +200,7 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 	uint16_t flags = (uint16_t)((spec->stdin_open ? PROTO_EXEC_STDIN : 0) |
 				    (spec->backpressure ? PROTO_FOLLOW_BACKPRESSURE : 0));
 	struct buf *out = &agent->out;
-	size_t frame, n_env;
+	size_t frame, n_env = 0;
 
 	if (exec->refusal.num < 0 || check_spec(spec, &n_env, &exec->refusal) < 0) {
 		refuse(exec);

@@ -1,0 +1,35 @@
+/*
+ * One output stream of an exec: the pipe the command writes to and the log it ends up in.
+ *
+ * The pipe is read whenever it has something, unless a follower asked for back-pressure and the log
+ * would drop bytes that it has not been sent: then the pipe is left alone (output_check) until the
+ * follower has caught up or gone.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "guest/capture.h"
+#include "guest/poller.h"
+
+struct exec;
+
+struct output {
+	struct exec *exec;
+	struct watch pipe;
+	struct capture log;
+	bool ended;        /* every writer has closed */
+	bool draining;     /* the command has ended: drain_left was in the pipe then */
+	size_t drain_left;
+};
+
+/* Takes over the pipe's read end (non-blocking). */
+void output_begin(struct output *o, struct exec *exec, int pipe_fd);
+/* The command's own process has ended: from here on, what the pipe holds now counts as its output. */
+void output_drain(struct output *o);
+bool output_drained(const struct output *o);
+/* Reads on or pauses, as the followers stand now. */
+void output_check(struct output *o);
+void output_close(struct output *o);
