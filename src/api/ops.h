@@ -31,7 +31,7 @@ enum arg_type {
 	ARG_INTEGER, /* min/max: value */
 	ARG_NUMBER,  /* min/max: value in thousandths */
 	ARG_BOOLEAN,
-	ARG_STRING_MAP, /* object of strings: labels, env; max: entries */
+	ARG_STRING_MAP, /* object of strings; max: entries; key_max, value_max: bytes */
 };
 
 enum arg_flags {
@@ -50,10 +50,12 @@ struct op_arg {
 	enum arg_type type;
 	unsigned int flags;
 	int64_t min, max;
+	int64_t key_max, value_max; /* of an ARG_STRING_MAP; 0: limit "label_bytes_max" */
+	bool (*key_matches)(const char *key, size_t len); /* NULL: any */
 	const char *limit_min;   /* name of a limit that overrides min; NULL: min */
 	const char *limit_max;
-	const char *limit_default; /* name of the limit that is the default; NULL: default_json */
-	const char *default_json;  /* "null", "false", "\"base\"" …; NULL: absent */
+	const char *limit_default; /* name of the limit that is the default: shown, filled in by the core */
+	const char *default_json;  /* "false", "50" …: filled in by ops_validate; NULL: absent */
 	const char *const *choices; /* NULL-terminated; NULL: any */
 	const char *limit_choices;  /* "sizes": the names of the configured sizes; NULL: choices */
 	const char *pattern;        /* for the schema, an anchored ECMA-262 expression; NULL: any */
@@ -66,6 +68,7 @@ struct op_result_field {
 	const char *json_schema; /* {"type":"string"} … */
 	const char *description;
 	bool optional;
+	bool rest_only;
 };
 
 enum op_hints { /* MCP annotations */
@@ -127,7 +130,7 @@ struct op_call {
 
 	/* private to ops.c */
 	pthread_mutex_t lock;
-	bool returned, outcome, cancelled, delivered;
+	bool returned, outcome, cancelled, cancelling;
 	struct err failure; /* num 0: none */
 };
 
@@ -137,7 +140,8 @@ void op_call_clear(struct op_call *call); /* frees args and result */
 /* [worker] Checks the scope, runs the handler; finished is called here when nothing is left to wait
  * for, else later. The call may be gone when this returns. */
 void op_call_run(struct op_call *call);
-/* Any thread, also while the handler runs; not after finished has returned. The caller went away:
+/* Any thread, also while the handler runs; not after finished was called (the caller sees to that; finished
+ * may be called within). The caller went away:
  * finished follows with -ECANCELED ("cancelled"), unless the call ends by itself first. A handler that
  * does not wait (create, destroy, …) is not interrupted. Commands in sandboxes go on. */
 void op_call_cancel(struct op_call *call);

@@ -1,0 +1,135 @@
+/*
+ * Calls of operations: how a handler's outcome, which may come at once or later and on any thread, and
+ * the caller's change of mind become exactly one `finished`.
+ *
+ * An outcome is delivered once the handler has returned and the outcome is known, by whoever comes
+ * last; so a call never ends under a handler that is still running.
+ */
+#include "api/ops.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+
+void op_call_init(struct op_call *call, const struct op *op, struct core *core,
+		  const struct principal *who, enum op_surface surface, const char *request_id)
+{
+	*call = (struct op_call){.op = op, .core = core, .who = *who, .surface = surface};
+	str_copy(call->request_id, sizeof(call->request_id), request_id);
+	pthread_mutex_init(&call->lock, NULL);
+}
+
+void op_call_clear(struct op_call *call)
+{
+	json_decref(STEAL(call->args));
+	json_decref(STEAL(call->result));
+	pthread_mutex_destroy(&call->lock);
+}
+
+static int check_scope(const struct op_call *call, struct err *err)
+{
+	if (!str_eq(call->op->scope, "admin") || call->who.admin)
+		return 0;
+	err_code(err, -EPERM, "forbidden", "%s is for administrators, this key is not one's",
+		 call->op->name);
+	return err_hint(err, "use the key in admin.key of the server's state directory");
+}
+
+static void deliver(struct op_call *call)
+{
+	call->finished(call, call->failure.num ? &call->failure : NULL);
+}
+
+/* Lock held. Whether this caller is the one to ask the handler to stop waiting. */
+static bool claim_cancel(struct op_call *call)
+{
+	if (!call->cancelled || call->cancelling || call->outcome || !call->cancel)
+		return false;
+	call->cancelling = true;
+	return true;
+}
+
+static void cancelled_error(struct err *err)
+{
+	err_code(err, -ECANCELED, "cancelled", "the caller went away");
+}
+
+void op_call_run(struct op_call *call)
+{
+	struct err err = ERR_INIT;
+	bool stop, ready;
+	int rc = check_scope(call, &err);
+
+	if (rc == 0)
+		rc = call->op->handler(call, &err);
+
+	pthread_mutex_lock(&call->lock);
+	if (rc != OP_PENDING) {
+		call->outcome = true;
+		if (rc < 0) {
+			call->failure = err;
+			call->failure.num = rc;
+		}
+	}
+	stop = claim_cancel(call);
+	if (stop) {
+		/* Not marked as returned yet, so the call cannot end meanwhile. */
+		pthread_mutex_unlock(&call->lock);
+		stop = call->cancel(call);
+		pthread_mutex_lock(&call->lock);
+		if (stop) {
+			call->outcome = true;
+			cancelled_error(&call->failure);
+		}
+	}
+	call->returned = true;
+	ready = call->outcome;
+	pthread_mutex_unlock(&call->lock);
+	if (ready)
+		deliver(call);
+}
+
+void op_call_cancel(struct op_call *call)
+{
+	struct err err = ERR_INIT;
+	bool stop;
+
+	pthread_mutex_lock(&call->lock);
+	call->cancelled = true;
+	stop = call->returned && claim_cancel(call);
+	pthread_mutex_unlock(&call->lock);
+	if (stop && call->cancel(call)) {
+		cancelled_error(&err);
+		op_call_finish(call, NULL, &err);
+	}
+}
+
+void op_call_finish(struct op_call *call, json_t *result, const struct err *err)
+{
+	bool ready;
+
+	pthread_mutex_lock(&call->lock);
+	call->outcome = true;
+	if (err)
+		call->failure = *err;
+	json_decref(call->result);
+	call->result = result;
+	ready = call->returned;
+	pthread_mutex_unlock(&call->lock);
+	if (ready)
+		deliver(call);
+}
+
+const struct op *ops_find(const char *name)
+{
+	size_t n;
+	const struct op *ops = ops_all(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(ops[i].name, name))
+			return &ops[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,42 @@
+/* Shared by the files of the operations: the handlers that the table names, and what they share. */
+#pragma once
+
+#include "api/ops.h"
+
+/* ---- limits by name (ops_limits.c) ---- */
+/* The value of a limit; the name is one of ours: an unknown one aborts. */
+int64_t ops_limit(const struct core_limits *limits, const char *name);
+/* As JSON: a number, or a string for default_size and default_image. Owned. */
+json_t *ops_limit_json(const struct core_limits *limits, const char *name);
+void ops_arg_bounds(const struct op_arg *arg, const struct core_limits *limits, int64_t *ret_min,
+		    int64_t *ret_max);
+/* Bytes of a key or a value of a string map. */
+int64_t ops_arg_key_max(const struct op_arg *arg, const struct core_limits *limits);
+int64_t ops_arg_value_max(const struct op_arg *arg, const struct core_limits *limits);
+/* Calls fn for each allowed value; false when any value is allowed. */
+bool ops_arg_choices(const struct op_arg *arg, const struct core_limits *limits,
+		     void (*fn)(void *fn_arg, const char *choice), void *fn_arg);
+/* On this surface; its name there. */
+bool ops_arg_on(const struct op_arg *arg, enum op_surface surface);
+const char *ops_arg_name(const struct op_arg *arg, enum op_surface surface);
+
+/* ---- checks that the table names (ops_limits.c) ---- */
+bool ops_is_dns_label(const char *value, size_t len);
+bool ops_is_image_name(const char *value, size_t len);
+bool ops_is_env_name(const char *value, size_t len);
+
+/* ---- handlers ---- */
+int op_list_sandboxes(struct op_call *call, struct err *err);
+int op_create_sandbox(struct op_call *call, struct err *err);
+int op_get_sandbox(struct op_call *call, struct err *err);
+int op_extend_sandbox(struct op_call *call, struct err *err);
+int op_destroy_sandbox(struct op_call *call, struct err *err);
+int op_exec(struct op_call *call, struct err *err);
+int op_exec_wait(struct op_call *call, struct err *err);
+int op_exec_input(struct op_call *call, struct err *err);
+int op_exec_signal(struct op_call *call, struct err *err);
+int op_list_images(struct op_call *call, struct err *err);
+int op_build_image(struct op_call *call, struct err *err);
+int op_remove_image(struct op_call *call, struct err *err);
+int op_limits(struct op_call *call, struct err *err);
+int op_doctor(struct op_call *call, struct err *err);
