@@ -1,0 +1,36 @@
+/* The table of commands, and the options that all of them have. */
+#include "base/str.h"
+#include "cli/cli.h"
+
+static const struct cli_command *const commands[] = {
+	&cli_command_create,	  &cli_command_ls,	 &cli_command_get,
+	&cli_command_exec,	  &cli_command_extend,	 &cli_command_rm,
+	&cli_command_image_build, &cli_command_image_ls, &cli_command_image_rm,
+	&cli_command_mcp_config,  &cli_command_doctor,	 &cli_command_completion,
+	&cli_command_version,	  &cli_command_help,
+};
+
+static const struct cli_option common_options[] = {
+	{ .name = "json", .type = CLI_FLAG, .help = "print the server's answer as JSON" },
+	{ .name = "quiet",
+	  .letter = 'q',
+	  .type = CLI_FLAG,
+	  .help = "print ids only, and no progress or advice" },
+	{ .name = "url",
+	  .type = CLI_TEXT,
+	  .metavar = "URL",
+	  .help = "the server (default: $SKERRY_URL, else " CLI_DEFAULT_URL ")" },
+	{ .name = "help", .letter = 'h', .type = CLI_FLAG, .help = "show this help" },
+};
+
+const struct cli_command *const *cli_commands(size_t *ret_n)
+{
+	*ret_n = ARRAY_SIZE(commands);
+	return commands;
+}
+
+const struct cli_option *cli_common_options(size_t *ret_n)
+{
+	*ret_n = ARRAY_SIZE(common_options);
+	return common_options;
+}

@@ -1,0 +1,51 @@
+/*
+ * What people see: results on stdout, everything else on stderr. Colours and the moving progress
+ * line only where that stream is a terminal and NO_COLOR is not set.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/client.h"
+
+enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
+
+/* Escape sequences, or "" where the stream shows none. */
+const char *style_on(FILE *stream, enum style style);
+const char *style_off(FILE *stream);
+
+/* Columns of the terminal on stdout; 0 when stdout is none. */
+unsigned int output_width(void);
+
+/* Everything to stdout; CLI_OK, or CLI_FAILED with a message when it cannot be written. */
+int output_write(const void *data, size_t len);
+
+/* "skerry: …" and "hint: …" on stderr; returns the exit code that fits. */
+int report_err(const struct err *err);
+/* The same from an answer that is not 2xx: problem details (RFC 9457) where it has them. */
+int report_response(const struct client_response *response);
+/* "skerry: …" on stderr. */
+void report_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- progress of long work, on stderr ---- */
+
+struct progress {
+	const char *what; /* borrowed */
+	bool terminal;
+	int64_t since_ms;
+	int64_t shown_ms; /* when the line was last drawn; 0: never */
+	int percent;	  /* -1: unknown */
+	char line[256];	  /* newest step */
+};
+
+/* Shows nothing before delay_ms have passed. quiet: never. */
+void progress_begin(struct progress *progress, const char *what, bool quiet);
+/* Draws again when it is time; takes a struct progress (for client_call). */
+void progress_tick(void *progress);
+void progress_set(struct progress *progress, int percent, const char *line);
+/* Removes the moving line. */
+void progress_end(struct progress *progress);

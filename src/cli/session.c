@@ -1,0 +1,229 @@
+/* Where the server and the key are, and requests with their failures reported. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/rand.h"
+#include "base/str.h"
+
+#define KEY_FILE_MAX	  4096
+#define LOST_ANSWER_TRIES 3
+
+/* ---- server and key ---- */
+
+static char *trimmed(const char *text)
+{
+	size_t len = strlen(text);
+
+	while (len > 0 && strchr(" \t\r\n", text[len - 1]))
+		len--;
+	return xstrndup(text, len);
+}
+
+/* The admin key of a server on this machine. It is offered to loopback addresses only: anywhere
+ * else it would be handed to a stranger. */
+static void key_from_file(struct cli *cli)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+
+	if (!client_url_is_loopback(cli->url) ||
+	    file_read(CLI_DEFAULT_KEY_FILE, KEY_FILE_MAX, &text) < 0)
+		return;
+	cli->key = trimmed(buf_str(&text));
+	cli->key_source = CLI_DEFAULT_KEY_FILE;
+}
+
+static void find_key(struct cli *cli)
+{
+	const char *key = getenv("SKERRY_API_KEY");
+
+	if (key && *key) {
+		cli->key = trimmed(key);
+		cli->key_source = "SKERRY_API_KEY";
+	} else {
+		key_from_file(cli);
+	}
+}
+
+static void find_url(struct cli *cli, const struct cli_args *args)
+{
+	const char *url = cli_args_text(args, "url", NULL);
+	size_t len;
+
+	if (!url)
+		url = getenv("SKERRY_URL");
+	if (!url || !*url)
+		url = CLI_DEFAULT_URL;
+	len = strlen(url);
+	while (len > 0 && url[len - 1] == '/')
+		len--;
+	cli->url = xstrndup(url, len);
+}
+
+int session_open(struct cli *cli, const struct cli_args *args)
+{
+	struct client_config config = { 0 };
+	struct err err = ERR_INIT;
+
+	find_url(cli, args);
+	find_key(cli);
+	config.url = cli->url;
+	config.key = cli->key;
+	config.ca_file = getenv("SKERRY_CA_FILE");
+	if (client_new(&config, &cli->client, &err) < 0)
+		return report_err(&err);
+	if (cli->key && str_starts(cli->url, "http:") && !client_url_is_loopback(cli->url))
+		report_note("the key travels in the clear to %s: use https", cli->url);
+	return CLI_OK;
+}
+
+void session_close(struct cli *cli)
+{
+	client_free(cli->client);
+	cli->client = NULL;
+	if (cli->key)
+		explicit_bzero(cli->key, strlen(cli->key));
+	free(cli->key);
+	free(cli->url);
+	cli->key = cli->url = NULL;
+}
+
+/* ---- requests ---- */
+
+/* A request may be sent again when its answer was lost on the way and doing it twice does no harm.
+ */
+static bool may_repeat(const struct client_spec *spec, const struct err *err)
+{
+	bool harmless = spec->idempotency_key || str_eq(spec->method, "GET") ||
+			str_eq(spec->method, "DELETE");
+
+	return harmless && str_eq(err->code, "connection_lost");
+}
+
+int session_call(struct cli *cli, const struct client_spec *spec, struct progress *progress,
+		 struct client_response *ret)
+{
+	struct err err = ERR_INIT;
+	int r = -EIO;
+
+	for (int i = 0; i < LOST_ANSWER_TRIES; i++) {
+		client_response_clear(ret);
+		r = client_call(cli->client, spec, progress ? progress_tick : NULL, progress, ret,
+				&err);
+		if (r == 0 || !may_repeat(spec, &err))
+			break;
+		usleep(200000);
+	}
+	if (progress)
+		progress_end(progress);
+	if (r < 0)
+		return report_err(&err);
+	return ret->status / 100 == 2 ? CLI_OK : report_response(ret);
+}
+
+int session_json(struct cli *cli, const struct client_spec *spec, struct progress *progress,
+		 json_t **ret, struct buf *raw)
+{
+	_cleanup_response_ struct client_response response = CLIENT_RESPONSE_INIT;
+	struct err err = ERR_INIT;
+	int code = session_call(cli, spec, progress, &response);
+
+	if (code != CLI_OK)
+		return code;
+	if (json_parse(buf_str(&response.body), response.body.len, ret, &err) < 0) {
+		err_wrap(&err, err.num, "the answer of %s is not understood", cli->url);
+		return report_err(&err);
+	}
+	if (raw) {
+		*raw = response.body;
+		response.body = BUF_INIT;
+	}
+	return CLI_OK;
+}
+
+int session_print_raw(const struct buf *raw)
+{
+	_cleanup_buf_ struct buf out = BUF_INIT;
+
+	buf_append(&out, buf_str(raw), raw->len);
+	if (out.len == 0 || out.data[out.len - 1] != '\n')
+		buf_append_char(&out, '\n');
+	return output_write(buf_str(&out), out.len);
+}
+
+/* ---- sandboxes by name ---- */
+
+/* Looks through one page of living sandboxes. found counts matches over all pages. */
+static void match_page(const json_t *page, const char *name, struct buf *id, size_t *found)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(json_object_get(page, "items"), i, item)
+	{
+		if (!str_eq(json_get_str(item, "name", NULL), name))
+			continue;
+		if (++*found == 1)
+			buf_append_str(id, json_get_str(item, "id", ""));
+	}
+}
+
+static int find_by_name(struct cli *cli, const char *name, struct buf *id)
+{
+	_cleanup_buf_ struct buf path = BUF_INIT;
+	_cleanup_free_ char *cursor = NULL;
+	struct err err = ERR_INIT;
+	size_t found = 0;
+
+	do {
+		_cleanup_json_ json_t *page = NULL;
+		struct client_spec spec = { .method = "GET" };
+		int code;
+
+		buf_reset(&path);
+		buf_append_str(&path, "/v1/sandboxes?limit=200");
+		if (cursor) {
+			buf_append_str(&path, "&cursor=");
+			client_escape(&path, cursor);
+		}
+		spec.path = buf_str(&path);
+		code = session_json(cli, &spec, NULL, &page, NULL);
+		if (code != CLI_OK)
+			return code;
+		match_page(page, name, id, &found);
+		free(cursor);
+		cursor = json_get_str(page, "next_cursor", NULL)
+				 ? xstrdup(json_get_str(page, "next_cursor", ""))
+				 : NULL;
+	} while (cursor && found < 2);
+	if (found == 1)
+		return CLI_OK;
+	if (found > 1)
+		err_set(&err, -EEXIST, "more than one sandbox is named '%s'", name);
+	else
+		err_set(&err, -ENOENT, "there is no living sandbox named '%s'", name);
+	err_hint(&err, "`skerry ls` shows ids and names");
+	report_err(&err);
+	return found > 1 ? CLI_USAGE : CLI_NOT_FOUND;
+}
+
+int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path)
+{
+	_cleanup_buf_ struct buf id = BUF_INIT;
+	int code = CLI_OK;
+
+	if (str_starts(id_or_name, "sbx_"))
+		buf_append_str(&id, id_or_name);
+	else
+		code = find_by_name(cli, id_or_name, &id);
+	if (code == CLI_OK) {
+		buf_append_str(path, "/v1/sandboxes/");
+		client_escape(path, buf_str(&id));
+	}
+	return code;
+}

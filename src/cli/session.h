@@ -1,0 +1,31 @@
+/*
+ * One call of a command on the server: where the server and the key are, a request with its
+ * failures reported, and sandboxes named by people.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "cli/args.h"
+#include "cli/cli.h"
+#include "cli/client.h"
+#include "cli/output.h"
+
+/* Finds URL and key (options, environment, and for a loopback URL the key file of a local server)
+ * and makes the client. CLI_OK or an exit code, reported. */
+int session_open(struct cli *cli, const struct cli_args *args);
+void session_close(struct cli *cli);
+
+/* One request. CLI_OK with *ret (caller clears) for a 2xx answer, else an exit code, reported.
+ * progress may be NULL. */
+int session_call(struct cli *cli, const struct client_spec *spec, struct progress *progress,
+		 struct client_response *ret);
+/* The same, with the answer parsed. raw (may be NULL) gets the text of it. */
+int session_json(struct cli *cli, const struct client_spec *spec, struct progress *progress,
+		 json_t **ret, struct buf *raw);
+
+/* With --json: prints the server's answer as it came. */
+int session_print_raw(const struct buf *raw);
+
+/* Sandboxes are named by id, or by the name they were created with. Appends "/v1/sandboxes/<id>" to
+ * path. CLI_OK or an exit code, reported. */
+int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path);
