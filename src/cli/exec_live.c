@@ -359,10 +359,12 @@ static void read_stdin(struct live *l)
 		return;
 	l->input_eof = n <= 0;
 	l->input_chunk = json_object();
-	base64_encode(bytes, n > 0 ? (size_t)n : 0, &text);
-	json_put_str(l->input_chunk, "data_base64", buf_str(&text));
-	if (l->input_eof)
+	if (l->input_eof) {
 		json_put(l->input_chunk, "close", json_true());
+	} else {
+		base64_encode(bytes, (size_t)n, &text);
+		json_put_str(l->input_chunk, "data_base64", buf_str(&text));
+	}
 	send_chunk(l);
 }
 

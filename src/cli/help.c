@@ -156,9 +156,9 @@ void help_overview(const struct help_style *style, struct buf *out)
 	row("SKERRY_CA_FILE", "certificates to trust instead of the system's", 18, out);
 	row("NO_COLOR", "no colours", 18, out);
 	section("Exit codes", style, out);
-	wrap(out,
-	     "  0 ok, 1 failed, 2 usage, 3 not found, 4 denied, 5 limit; exec: the command's own",
-	     0, 2);
+	row("0 1 2", "ok, failed, usage", 18, out);
+	row("3 4 5", "not found, denied, a limit reached", 18, out);
+	row("exec", "the command's own", 18, out);
 	section("Examples", style, out);
 	buf_append_str(out, "  id=$(skerry create)\n"
 			    "  skerry exec $id -- uname -a\n"

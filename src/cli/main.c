@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && str_eq(argv[1], "--troff"))
 		return show_troff();
 	if (argc == 2 && str_eq(argv[1], "--version"))
-		argv[1] = (char[]){ "version" };
+		argv[1] += strlen("--");
 	if (cli_args_parse(argc, (const char *const *)argv, &args, &err) < 0) {
 		code = report_err(&err);
 	} else if (cli_args_has(&args, "help")) {
