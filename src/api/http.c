@@ -1,11 +1,12 @@
 /*
- * The HTTP server's life: listening socket, libmicrohttpd's event threads, the once-a-second sweep on
- * the loop's thread (deadlines, heartbeats), and an end that leaves no suspended connection behind.
+ * The HTTP server's life: listening socket, libmicrohttpd's event threads, the once-a-second sweep
+ * on the loop's thread (deadlines, heartbeats), and an end that leaves no suspended connection
+ * behind.
  *
  * Threads. libmicrohttpd's event threads read and write sockets and run http_request_access and the
- * stream's reader. Workers of the pool run the handler. The loop's thread runs the sweep, watches the
- * clients of suspended requests and runs the callbacks of handlers (disconnect, drained). A request
- * that waits is suspended in libmicrohttpd and costs its memory alone.
+ * stream's reader. Workers of the pool run the handler. The loop's thread runs the sweep, watches
+ * the clients of suspended requests and runs the callbacks of handlers (disconnect, drained). A
+ * request that waits is suspended in libmicrohttpd and costs its memory alone.
  */
 #include "api/http_internal.h"
 
@@ -34,7 +35,7 @@ union address {
 
 static int parse_address(const char *text, uint16_t port, union address *ret, socklen_t *ret_len)
 {
-	union address address = {0};
+	union address address = { 0 };
 
 	if (str_eq(text, "localhost"))
 		text = "127.0.0.1";
@@ -62,8 +63,8 @@ static int listen_error(struct err *err, const struct http_config *config, const
 			 config->address, config->port);
 		return err_hint(err, "stop the other server, or choose another port with --listen");
 	}
-	return err_set(err, num, "listen on %s port %u: %s: %s", config->address, config->port, step,
-		       strerror(-num));
+	return err_set(err, num, "listen on %s port %u: %s: %s", config->address, config->port,
+		       step, strerror(-num));
 }
 
 static int open_listener(const struct http_config *config, int *ret_fd, uint16_t *ret_port,
@@ -88,13 +89,14 @@ static int open_listener(const struct http_config *config, int *ret_fd, uint16_t
 		return listen_error(err, config, "listen");
 	if (getsockname(fd, &address.any, &len) < 0)
 		return listen_error(err, config, "getsockname");
-	*ret_port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port :
-							     address.v6.sin6_port);
+	*ret_port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port
+							   : address.v6.sin6_port);
 	*ret_fd = STEAL_FD(fd);
 	return 0;
 }
 
-static void log_from_mhd(void *arg, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+static void log_from_mhd(void *arg, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 
 static void log_from_mhd(void *arg, const char *fmt, va_list ap)
 {
@@ -109,37 +111,35 @@ static void log_from_mhd(void *arg, const char *fmt, va_list ap)
 static int start_daemon(struct http_server *server, struct err *err)
 {
 	const struct http_config *config = &server->config;
-	unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	unsigned int flags =
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
 	struct MHD_OptionItem tls[] = {
-		{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)config->tls_cert_pem},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)config->tls_key_pem},
-		{MHD_OPTION_HTTPS_PRIORITIES, 0,
-		 (void *)(uintptr_t)"NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
-		{MHD_OPTION_END, 0, NULL},
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)config->tls_cert_pem },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)config->tls_key_pem },
+		{ MHD_OPTION_HTTPS_PRIORITIES, 0,
+		  (void *)(uintptr_t) "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" },
+		{ MHD_OPTION_END, 0, NULL },
 	};
 	struct MHD_OptionItem threads[] = {
-		{MHD_OPTION_THREAD_POOL_SIZE, config->event_threads, NULL},
-		{MHD_OPTION_END, 0, NULL},
+		{ MHD_OPTION_THREAD_POOL_SIZE, config->event_threads, NULL },
+		{ MHD_OPTION_END, 0, NULL },
 	};
-	struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+	struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
 
 	if (config->tls_cert_pem)
 		flags |= MHD_USE_TLS;
 	server->daemon = MHD_start_daemon(
-		flags, 0, NULL, NULL, http_request_access, server,
-		MHD_OPTION_EXTERNAL_LOGGER, log_from_mhd, NULL,
-		MHD_OPTION_ARRAY, config->tls_cert_pem ? tls : none,
+		flags, 0, NULL, NULL, http_request_access, server, MHD_OPTION_EXTERNAL_LOGGER,
+		log_from_mhd, NULL, MHD_OPTION_ARRAY, config->tls_cert_pem ? tls : none,
 		MHD_OPTION_ARRAY, config->event_threads > 1 ? threads : none,
-		MHD_OPTION_LISTEN_SOCKET, server->listen_fd,
-		MHD_OPTION_CONNECTION_LIMIT, config->connections_max,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)((config->idle_timeout_ms + 999) / 1000),
+		MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+		config->connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned int)((config->idle_timeout_ms + 999) / 1000),
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1,
-		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-		MHD_OPTION_URI_LOG_CALLBACK, http_request_uri, server,
-		MHD_OPTION_NOTIFY_COMPLETED, http_request_completed, server,
-		MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify, server,
-		MHD_OPTION_END);
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+		MHD_OPTION_URI_LOG_CALLBACK, http_request_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
+		http_request_completed, server, MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify,
+		server, MHD_OPTION_END);
 	if (!server->daemon) {
 		err_set(err, -EIO, "start the http server on %s port %u: libmicrohttpd refused%s",
 			config->address, server->port,
@@ -161,7 +161,7 @@ static void sweep(void *arg)
 	pthread_mutex_lock(&server->lock);
 	http_conn_sweep(server, now_ms);
 	TAILQ_FOREACH(stream, &server->streams, link)
-		http_stream_heartbeat(stream, now_ms);
+	http_stream_heartbeat(stream, now_ms);
 	pthread_mutex_unlock(&server->lock);
 	loop_timer_set(server->sweep_timer, now_ms + SWEEP_EVERY_MS);
 }
@@ -179,9 +179,8 @@ static void attach_to_loop(void *arg)
 
 	job->result = http_watch_open(server, job->err);
 	if (job->result == 0)
-		server->sweep_timer = loop_timer_add(server->config.loop,
-						     clock_boottime_ms() + SWEEP_EVERY_MS, sweep,
-						     server);
+		server->sweep_timer = loop_timer_add(
+			server->config.loop, clock_boottime_ms() + SWEEP_EVERY_MS, sweep, server);
 }
 
 static void detach_from_loop(void *arg)
@@ -208,7 +207,7 @@ void http_server_unref(struct http_server *server)
 int http_server_new(const struct http_config *config, struct http_server **ret, struct err *err)
 {
 	struct http_server *server = xcalloc(1, sizeof(*server));
-	struct attach_job job = {.server = server, .err = err};
+	struct attach_job job = { .server = server, .err = err };
 	int rc;
 
 	server->refs = 1;
@@ -256,7 +255,8 @@ static void wait_for_answers(struct http_server *server, int64_t grace_ms)
 		until.tv_nsec -= 1000000000;
 	}
 	while (!LIST_EMPTY(&server->active)) {
-		if (pthread_cond_timedwait(&server->all_answered, &server->lock, &until) == ETIMEDOUT)
+		if (pthread_cond_timedwait(&server->all_answered, &server->lock, &until) ==
+		    ETIMEDOUT)
 			break;
 	}
 }
@@ -273,10 +273,10 @@ void http_server_free(struct http_server *server, int64_t grace_ms)
 	pthread_mutex_lock(&server->lock);
 	server->closing = true;
 	TAILQ_FOREACH(stream, &server->streams, link)
-		http_request_gone(stream->req);
+	http_request_gone(stream->req);
 	wait_for_answers(server, grace_ms);
 	LIST_FOREACH(req, &server->active, active_link)
-		http_request_abandon(req);
+	http_request_abandon(req);
 	pthread_mutex_unlock(&server->lock);
 
 	MHD_stop_daemon(server->daemon);

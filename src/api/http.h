@@ -1,8 +1,9 @@
 /*
- * The HTTP server: bytes in, bytes out. It knows connections, requests, bodies, deadlines and streams;
- * it knows no routes, JSON or keys. Built on libmicrohttpd: epoll event threads read requests whole (up
- * to a cap), a request is then suspended and handed to the worker pool, and resumed with its answer. A
- * stream (SSE) holds neither a worker nor a thread: whoever has something to say appends to it.
+ * The HTTP server: bytes in, bytes out. It knows connections, requests, bodies, deadlines and
+ * streams; it knows no routes, JSON or keys. Built on libmicrohttpd: epoll event threads read
+ * requests whole (up to a cap), a request is then suspended and handed to the worker pool, and
+ * resumed with its answer. A stream (SSE) holds neither a worker nor a thread: whoever has
+ * something to say appends to it.
  *
  * Refused here, before a handler sees it (400, connection closed): header names that are no tokens,
  * repeated Host, Authorization, Content-Length, Content-Type, Transfer-Encoding or Origin,
@@ -27,17 +28,18 @@ struct http_request;
 typedef void (*http_handler_fn)(void *arg, struct http_request *req);
 
 struct http_config {
-	const char *address;      /* "127.0.0.1", "::1", "0.0.0.0", "localhost" … */
-	uint16_t port;            /* 0: any free one */
+	const char *address;	  /* "127.0.0.1", "::1", "0.0.0.0", "localhost" … */
+	uint16_t port;		  /* 0: any free one */
 	const char *tls_cert_pem; /* contents, used during http_server_new only; NULL: plain */
 	const char *tls_key_pem;
-	uint64_t body_max_bytes;  /* of larger bodies a bounded rest is read and dropped, then the handler
-				     answers 413 (http_body_too_large); beyond that bound the server does */
+	uint64_t body_max_bytes; /* of larger bodies a bounded rest is read and dropped, then the
+				    handler answers 413 (http_body_too_large); beyond that bound the
+				    server does */
 	unsigned int connections_max;
 	int64_t header_timeout_ms; /* for headers once begun, and for gaps in a body */
-	int64_t idle_timeout_ms;   /* connections without a request, and clients that stop reading */
+	int64_t idle_timeout_ms; /* connections without a request, and clients that stop reading */
 	unsigned int event_threads;
-	struct loop *loop;        /* started; for heartbeats, deadlines and disconnects */
+	struct loop *loop; /* started; for heartbeats, deadlines and disconnects */
 	struct pool *pool;
 	http_handler_fn handler;
 	void *arg;
@@ -47,38 +49,44 @@ struct http_config {
 int http_server_new(const struct http_config *config, struct http_server **ret, struct err *err);
 uint16_t http_server_port(const struct http_server *server);
 /* Stops accepting, tells streams that their client is gone, waits up to grace_ms for requests under
- * way, closes every connection. Handlers that are late may still answer, to nobody. NULL is fine. Not
- * on the loop's thread. */
+ * way, closes every connection. Handlers that are late may still answer, to nobody. NULL is fine.
+ * Not on the loop's thread. */
 void http_server_free(struct http_server *server, int64_t grace_ms);
 
 /* ---- a request; valid until its answer was given (http_respond, http_stream_end) ---- */
 const char *http_method(const struct http_request *req);
-const char *http_path(const struct http_request *req); /* as sent, still percent-encoded, no query */
-const char *http_header(const struct http_request *req, const char *name); /* NULL if absent; not
-									      after the answer began */
+const char *http_path(
+	const struct http_request *req); /* as sent, still percent-encoded, no query */
+const char *http_header(const struct http_request *req,
+			const char *name); /* NULL if absent; not
+					      after the answer began */
 /* Number of headers of this name. */
 size_t http_header_count(const struct http_request *req, const char *name);
 /* Calls fn for each query parameter, decoded; a parameter may hold any bytes (len). */
 void http_query_each(const struct http_request *req,
-		     void (*fn)(void *arg, const char *key, const char *value, size_t len), void *arg);
+		     void (*fn)(void *arg, const char *key, const char *value, size_t len),
+		     void *arg);
 /* Decodes percent escapes (and '+' as blank when plus is true); -EINVAL for broken escapes. */
 int http_unescape(const char *text, size_t len, bool plus, struct buf *out);
 const struct buf *http_body(const struct http_request *req);
 bool http_body_too_large(const struct http_request *req); /* the rest was read and dropped */
-const char *http_request_id(const struct http_request *req); /* X-Request-Id, ours if none or unfit */
-const char *http_peer(const struct http_request *req);       /* address text, for logs */
-bool http_is_loopback(const struct http_request *req);       /* served on a loopback address */
+const char *http_request_id(
+	const struct http_request *req);	       /* X-Request-Id, ours if none or unfit */
+const char *http_peer(const struct http_request *req); /* address text, for logs */
+bool http_is_loopback(const struct http_request *req); /* served on a loopback address */
 bool http_is_tls(const struct http_request *req);
 /* Adds key=value pairs to the line of the access log that every request gets (account, sandbox). */
 void http_log_fields(struct http_request *req, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Called on the loop's thread, at most once, when the client went away before the answer was
- * complete (also at once when it already has). Never called, or still running, after http_respond or
- * http_stream_end has returned; fn may call these itself. */
+ * complete (also at once when it already has). Never called, or still running, after http_respond
+ * or http_stream_end has returned; fn may call these itself. */
 void http_on_disconnect(struct http_request *req, void (*fn)(void *arg), void *arg);
 
-struct http_extra_header { const char *name, *value; };
+struct http_extra_header {
+	const char *name, *value;
+};
 /* Answers. body is stolen (emptied), NULL: none. headers may be NULL; any thread. X-Request-Id and
  * X-Content-Type-Options are added, and Cache-Control: no-store unless headers have another. */
 void http_respond(struct http_request *req, unsigned int status, const char *content_type,
@@ -86,14 +94,14 @@ void http_respond(struct http_request *req, unsigned int status, const char *con
 
 /* ---- streams: server-sent events ---- */
 struct http_stream;
-/* Starts a text/event-stream answer (X-Accel-Buffering: no, Cache-Control: no-store). A comment line
- * goes out whenever nothing was sent for heartbeat_ms. drained (may be NULL) is called, on the loop's
- * thread, with how many bytes left for the client, so that a source can be paced; not after
+/* Starts a text/event-stream answer (X-Accel-Buffering: no, Cache-Control: no-store). A comment
+ * line goes out whenever nothing was sent for heartbeat_ms. drained (may be NULL) is called, on the
+ * loop's thread, with how many bytes left for the client, so that a source can be paced; not after
  * http_stream_end has returned. Any thread. */
 struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbeat_ms,
 				      void (*drained)(void *arg, size_t bytes), void *arg);
-/* Any thread. Queues bytes; returns false when the client is gone (the bytes are dropped). The queue is
- * bounded by what the source was allowed to send before drained. */
+/* Any thread. Queues bytes; returns false when the client is gone (the bytes are dropped). The
+ * queue is bounded by what the source was allowed to send before drained. */
 bool http_stream_write(struct http_stream *stream, const void *data, size_t len);
 /* Any thread, once: everything queued is sent, then the answer ends. Frees the stream. */
 void http_stream_end(struct http_stream *stream);

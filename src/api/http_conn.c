@@ -8,10 +8,10 @@
  * idle_timeout_ms. Whether a first byte came is asked of the kernel (TCP_INFO), as libmicrohttpd
  * reports complete header blocks only.
  *
- * libmicrohttpd takes suspended connections out of its epoll set, so it does not notice a client that
- * leaves while its request waits. We watch these sockets in an epoll set of our own, which the loop's
- * thread watches in turn. A watch is made and removed under watch_lock, and removed before the
- * connection is resumed, so that no event is ever for a request that has gone on.
+ * libmicrohttpd takes suspended connections out of its epoll set, so it does not notice a client
+ * that leaves while its request waits. We watch these sockets in an epoll set of our own, which the
+ * loop's thread watches in turn. A watch is made and removed under watch_lock, and removed before
+ * the connection is resumed, so that no event is ever for a request that has gone on.
  */
 #include "api/http_internal.h"
 
@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define BODY_TIMEOUT_FACTOR 8
+#define BODY_TIMEOUT_FACTOR  8
 #define WATCH_EVENTS_AT_ONCE 64
 
 /* ---- what is known of a connection ---- */
@@ -38,11 +38,12 @@ static void describe_peer(const struct sockaddr *address, char out[HTTP_PEER_SIZ
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	if (address && address->sa_family == AF_INET)
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr, text,
-			  sizeof(text));
-	else if (address && address->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)address)->sin_addr,
 			  text, sizeof(text));
+	else if (address && address->sa_family == AF_INET6)
+		inet_ntop(AF_INET6,
+			  &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, text,
+			  sizeof(text));
 	str_copy(out, HTTP_PEER_SIZE, text);
 }
 
@@ -52,7 +53,7 @@ static bool served_on_loopback(int fd)
 		struct sockaddr any;
 		struct sockaddr_in v4;
 		struct sockaddr_in6 v6;
-	} local = {0};
+	} local = { 0 };
 	socklen_t len = sizeof(local);
 
 	if (getsockname(fd, &local.any, &len) < 0)
@@ -66,10 +67,11 @@ static bool served_on_loopback(int fd)
 
 static uint64_t bytes_received(int fd)
 {
-	struct tcp_info info = {0};
+	struct tcp_info info = { 0 };
 	socklen_t len = sizeof(info);
 
-	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received : 0;
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received
+								       : 0;
 }
 
 static struct http_conn *conn_new(struct MHD_Connection *mhd)
@@ -102,8 +104,8 @@ void http_conn_notify(void *arg, struct MHD_Connection *mhd, void **socket_conte
 		*socket_context = conn;
 		return;
 	}
-	/* Called before the descriptor is closed (libmicrohttpd 0.9.75), so that the sweep, under the
-	 * lock, never meets a number that was given to another file. */
+	/* Called before the descriptor is closed (libmicrohttpd 0.9.75), so that the sweep, under
+	 * the lock, never meets a number that was given to another file. */
 	conn = *socket_context;
 	*socket_context = NULL;
 	if (!conn)
@@ -137,8 +139,8 @@ void http_conn_body_progress(struct http_server *server, struct http_conn *conn)
 
 /* ---- deadlines ---- */
 
-/* libmicrohttpd sees the end of the connection and closes it. The answer is a courtesy: nothing of this
- * request was answered yet, so it cannot land within another answer. */
+/* libmicrohttpd sees the end of the connection and closes it. The answer is a courtesy: nothing of
+ * this request was answered yet, so it cannot land within another answer. */
 static void conn_cut(const struct http_server *server, struct http_conn *conn, bool answer)
 {
 	static const char text[] = "HTTP/1.1 408 Request Timeout\r\n"
@@ -167,7 +169,8 @@ void http_conn_sweep(struct http_server *server, int64_t now_ms)
 	const int64_t gap_ms = server->config.header_timeout_ms;
 	struct http_conn *conn;
 
-	LIST_FOREACH(conn, &server->conns, link) {
+	LIST_FOREACH(conn, &server->conns, link)
+	{
 		if (conn->phase == CONN_IDLE)
 			check_idle(server, conn, now_ms);
 		else if (conn->phase == CONN_BODY &&
@@ -179,7 +182,8 @@ void http_conn_sweep(struct http_server *server, int64_t now_ms)
 
 /* ---- clients of suspended requests ---- */
 
-static size_t collect_gone(struct http_server *server, struct http_request *out[WATCH_EVENTS_AT_ONCE])
+static size_t collect_gone(struct http_server *server,
+			   struct http_request *out[WATCH_EVENTS_AT_ONCE])
 {
 	struct epoll_event events[WATCH_EVENTS_AT_ONCE];
 	int n;
@@ -208,8 +212,8 @@ int http_watch_open(struct http_server *server, struct err *err)
 	server->watch_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (server->watch_fd < 0)
 		return err_set(err, -errno, "watch http clients: epoll: %s", strerror(errno));
-	server->watch_io = loop_io_add(server->config.loop, server->watch_fd, EPOLLIN, watch_ready,
-				       server);
+	server->watch_io =
+		loop_io_add(server->config.loop, server->watch_fd, EPOLLIN, watch_ready, server);
 	return 0;
 }
 
@@ -223,12 +227,12 @@ void http_watch_close(struct http_server *server)
 void http_watch_add(struct http_request *req)
 {
 	struct http_server *server = req->server;
-	struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = req};
+	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = req };
 
 	pthread_mutex_lock(&server->watch_lock);
 	if (epoll_ctl(server->watch_fd, EPOLL_CTL_ADD, req->conn->fd, &event) < 0)
-		log_warn("http client cannot be watched", "request=%s error=\"%s\"", req->request_id,
-			 strerror(errno));
+		log_warn("http client cannot be watched", "request=%s error=\"%s\"",
+			 req->request_id, strerror(errno));
 	pthread_mutex_unlock(&server->watch_lock);
 }
 

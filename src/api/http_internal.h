@@ -1,8 +1,9 @@
 /*
  * Shared by the files of the HTTP server only.
  *
- * Locks, outermost first: server->lock, request->lock, server->watch_lock. request->callback_lock is
- * taken before any of them and held while the loop's thread runs a callback of the request's owner.
+ * Locks, outermost first: server->lock, request->lock, server->watch_lock. request->callback_lock
+ * is taken before any of them and held while the loop's thread runs a callback of the request's
+ * owner.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #include "api/http.h"
 
 #define HTTP_REQUEST_ID_MAX 64
-#define HTTP_PEER_SIZE 64
+#define HTTP_PEER_SIZE	    64
 
 struct http_conn { /* one client connection; freed by libmicrohttpd's close notification */
 	LIST_ENTRY(http_conn) link;
@@ -22,7 +23,8 @@ struct http_conn { /* one client connection; freed by libmicrohttpd's close noti
 	bool loopback;
 	char peer[HTTP_PEER_SIZE];
 	enum http_conn_phase {
-		CONN_IDLE, /* no complete header block since the connection began or the last answer */
+		CONN_IDLE, /* no complete header block since the connection began or the last answer
+			    */
 		CONN_BODY, /* the body is being read */
 		CONN_BUSY, /* handed over, or being answered */
 	} phase;
@@ -36,7 +38,7 @@ struct http_stream {
 	TAILQ_ENTRY(http_stream) link;
 	struct http_request *req;
 	struct buf queue;
-	size_t sent;            /* of queue */
+	size_t sent;		/* of queue */
 	size_t heartbeat_bytes; /* at the front of what is unsent; not the source's */
 	int64_t heartbeat_ms;
 	int64_t last_sent_ms;
@@ -52,7 +54,7 @@ struct http_request {
 	struct http_server *server;
 	struct http_conn *conn; /* while libmicrohttpd's reference is held */
 	char *path;
-	char *query;            /* in the same allocation; NULL: none */
+	char *query; /* in the same allocation; NULL: none */
 	char method[24];
 	char request_id[HTTP_REQUEST_ID_MAX + 1];
 	char peer[HTTP_PEER_SIZE];
@@ -71,8 +73,8 @@ struct http_request {
 	unsigned int status;
 	bool close_after; /* the connection cannot be used again */
 	bool suspended;
-	bool gone;        /* the client went away */
-	bool abandoned;   /* the server ends without waiting for the handler */
+	bool gone;	/* the client went away */
+	bool abandoned; /* the server ends without waiting for the handler */
 	struct http_stream *stream;
 	LIST_ENTRY(http_request) active_link; /* server->active, under server->lock */
 
@@ -96,7 +98,8 @@ struct http_server {
 	bool closing;
 
 	struct loop_timer *sweep_timer;
-	int watch_fd; /* epoll of its own: clients of suspended requests, which libmicrohttpd does not see */
+	int watch_fd; /* epoll of its own: clients of suspended requests, which libmicrohttpd does
+			 not see */
 	struct loop_io *watch_io;
 	pthread_mutex_t watch_lock;
 };
@@ -112,7 +115,7 @@ void http_conn_set_phase(struct http_server *server, struct http_conn *conn,
 void http_conn_body_progress(struct http_server *server, struct http_conn *conn);
 void http_conn_sweep(struct http_server *server, int64_t now_ms);
 int http_watch_open(struct http_server *server, struct err *err); /* loop's thread */
-void http_watch_close(struct http_server *server);                /* loop's thread */
+void http_watch_close(struct http_server *server);		  /* loop's thread */
 void http_watch_add(struct http_request *req);
 void http_watch_remove(struct http_request *req);
 
@@ -132,7 +135,8 @@ void http_request_abandon(struct http_request *req); /* any thread, no lock held
 /* The handler's side is done with the request: drops its reference. */
 void http_request_release(struct http_request *req);
 void http_response_headers(struct http_request *req, struct MHD_Response *response,
-			   const char *content_type, const struct http_extra_header *headers, size_t n);
+			   const char *content_type, const struct http_extra_header *headers,
+			   size_t n);
 
 /* ---- http_stream.c ---- */
 void http_stream_heartbeat(struct http_stream *stream, int64_t now_ms);

@@ -41,7 +41,8 @@ int http_unescape(const char *text, size_t len, bool plus, struct buf *out)
 }
 
 void http_query_each(const struct http_request *req,
-		     void (*fn)(void *arg, const char *key, const char *value, size_t len), void *arg)
+		     void (*fn)(void *arg, const char *key, const char *value, size_t len),
+		     void *arg)
 {
 	const char *at = req->query;
 
@@ -52,7 +53,8 @@ void http_query_each(const struct http_request *req,
 		size_t key_len = equals ? (size_t)(equals - at) : len;
 
 		/* A broken escape stays as it is: the value then fails its check, by its name. */
-		if (http_unescape(at, key_len, true, &key) < 0 || strlen(buf_str(&key)) != key.len) {
+		if (http_unescape(at, key_len, true, &key) < 0 ||
+		    strlen(buf_str(&key)) != key.len) {
 			buf_reset(&key);
 			buf_append(&key, at, key_len);
 		}

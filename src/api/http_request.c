@@ -22,7 +22,7 @@
 /* How much of a body beyond the cap is read and dropped, so that the client gets to read the answer
  * instead of a reset connection. */
 #define BODY_DROP_MAX_BYTES (16u << 20)
-#define LOG_PATH_MAX 200
+#define LOG_PATH_MAX	    200
 
 /* ---- life ---- */
 
@@ -112,7 +112,8 @@ void http_request_release(struct http_request *req)
 /* ---- answers ---- */
 
 void http_response_headers(struct http_request *req, struct MHD_Response *response,
-			   const char *content_type, const struct http_extra_header *headers, size_t n)
+			   const char *content_type, const struct http_extra_header *headers,
+			   size_t n)
 {
 	bool cache_control = false;
 
@@ -169,12 +170,12 @@ void http_respond(struct http_request *req, unsigned int status, const char *con
 }
 
 /* An answer of the server itself, in the shape of the problem details of the layer above. */
-static struct MHD_Response *own_answer(struct http_request *req, unsigned int status, const char *title,
-				       const char *code, const char *detail)
+static struct MHD_Response *own_answer(struct http_request *req, unsigned int status,
+				       const char *title, const char *code, const char *detail)
 {
 	struct buf body = BUF_INIT;
 	struct MHD_Response *response;
-	const struct http_extra_header retry[] = {{"Retry-After", "1"}};
+	const struct http_extra_header retry[] = { { "Retry-After", "1" } };
 
 	buf_printf(&body,
 		   "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\","
@@ -224,8 +225,8 @@ static bool is_token(const char *name, size_t len)
 	return len > 0;
 }
 
-static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_size,
-				    const char *value, size_t value_size)
+static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *key,
+				    size_t key_size, const char *value, size_t value_size)
 {
 	struct header_check *check = arg;
 
@@ -243,7 +244,7 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
 /* What is wrong with the headers, as a sentence; NULL when nothing is. */
 static const char *framing_error(const struct http_request *req)
 {
-	struct header_check check = {0};
+	struct header_check check = { 0 };
 	const char *encoding = http_header(req, "Transfer-Encoding");
 
 	MHD_get_connection_values_n(req->mhd, MHD_HEADER_KIND, check_header, &check);
@@ -251,7 +252,8 @@ static const char *framing_error(const struct http_request *req)
 		return "a header name is not a token (is there a blank before a colon?)";
 	if (check.host > 1 || check.authorization > 1 || check.content_length > 1 ||
 	    check.content_type > 1 || check.transfer_encoding > 1 || check.origin > 1)
-		return "one of Host, Authorization, Content-Length, Content-Type, Transfer-Encoding, "
+		return "one of Host, Authorization, Content-Length, Content-Type, "
+		       "Transfer-Encoding, "
 		       "Origin was sent twice";
 	if (check.transfer_encoding && check.content_length)
 		return "Transfer-Encoding and Content-Length exclude each other";
@@ -266,7 +268,8 @@ static void choose_request_id(struct http_request *req)
 	size_t len = given ? strlen(given) : 0;
 
 	if (len >= 1 && len <= HTTP_REQUEST_ID_MAX &&
-	    strspn(given, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.") == len) {
+	    strspn(given, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.") ==
+		    len) {
 		str_copy(req->request_id, sizeof(req->request_id), given);
 		return;
 	}
@@ -343,7 +346,8 @@ static enum MHD_Result hand_over(struct http_request *req)
 		LIST_INSERT_HEAD(&server->active, http_request_ref(req), active_link);
 	pthread_mutex_unlock(&server->lock);
 	if (closing)
-		return refuse(req, 503, "Service Unavailable", "shutting_down", "the server is ending");
+		return refuse(req, 503, "Service Unavailable", "shutting_down",
+			      "the server is ending");
 
 	/* Suspended before a worker can answer, or the resume would come first and be lost. */
 	pthread_mutex_lock(&req->lock);
@@ -414,9 +418,9 @@ enum MHD_Result http_request_access(void *arg, struct MHD_Connection *mhd, const
 static void write_access_log(const struct http_request *req, bool complete)
 {
 	int64_t ms = clock_boottime_ms() - req->started_ms;
-	const enum log_level level =
-		str_eq(req->path, "/healthz") || str_eq(req->path, "/readyz") ? LOG_LVL_DEBUG :
-										LOG_LVL_INFO;
+	const enum log_level level = str_eq(req->path, "/healthz") || str_eq(req->path, "/readyz")
+					     ? LOG_LVL_DEBUG
+					     : LOG_LVL_INFO;
 
 	log_write(level, "request", "id=%s peer=%s method=%s path=\"%.*s\" status=%u ms=%lld%s%s%s",
 		  req->request_id, req->peer, req->method, LOG_PATH_MAX, req->path, req->status,
@@ -536,7 +540,7 @@ static enum MHD_Result count_header(void *arg, enum MHD_ValueKind kind, const ch
 
 size_t http_header_count(const struct http_request *req, const char *name)
 {
-	struct header_count count = {.name = name};
+	struct header_count count = { .name = name };
 
 	if (req->mhd)
 		MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, count_header, &count);

@@ -1,8 +1,9 @@
 /*
  * Streams. Whoever has something to say appends to the stream's queue and wakes the connection;
- * libmicrohttpd's reader takes from the queue and suspends the connection when it is empty. How much
- * left for the client is reported to the source on the loop's thread, in one report for as many reads as
- * came together. The queue is bounded by the source's own accounting of these reports.
+ * libmicrohttpd's reader takes from the queue and suspends the connection when it is empty. How
+ * much left for the client is reported to the source on the loop's thread, in one report for as
+ * many reads as came together. The queue is bounded by the source's own accounting of these
+ * reports.
  */
 #include "api/http_internal.h"
 
@@ -12,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define READ_BLOCK_BYTES (32u * 1024)
+#define READ_BLOCK_BYTES    (32u * 1024)
 #define QUEUE_COMPACT_BYTES (64u * 1024)
 
 static const char heartbeat_text[] = ":\n\n";
@@ -93,7 +94,7 @@ static ssize_t read_stream(void *arg, uint64_t position, char *out, size_t max)
 
 static struct MHD_Response *stream_response(struct http_request *req)
 {
-	const struct http_extra_header headers[] = {{"X-Accel-Buffering", "no"}};
+	const struct http_extra_header headers[] = { { "X-Accel-Buffering", "no" } };
 	struct MHD_Response *response = MHD_create_response_from_callback(
 		MHD_SIZE_UNKNOWN, READ_BLOCK_BYTES, read_stream, req, NULL);
 

@@ -1,6 +1,6 @@
 /*
- * Calls of operations: how a handler's outcome, which may come at once or later and on any thread, and
- * the caller's change of mind become exactly one `finished`.
+ * Calls of operations: how a handler's outcome, which may come at once or later and on any thread,
+ * and the caller's change of mind become exactly one `finished`.
  *
  * An outcome is delivered once the handler has returned and the outcome is known, by whoever comes
  * last; so a call never ends under a handler that is still running.
@@ -16,7 +16,7 @@
 void op_call_init(struct op_call *call, const struct op *op, struct core *core,
 		  const struct principal *who, enum op_surface surface, const char *request_id)
 {
-	*call = (struct op_call){.op = op, .core = core, .who = *who, .surface = surface};
+	*call = (struct op_call){ .op = op, .core = core, .who = *who, .surface = surface };
 	str_copy(call->request_id, sizeof(call->request_id), request_id);
 	pthread_mutex_init(&call->lock, NULL);
 }
@@ -37,8 +37,19 @@ static int check_scope(const struct op_call *call, struct err *err)
 	return err_hint(err, "use the key in admin.key of the server's state directory");
 }
 
+/* What the schema of the result does not have on this surface. */
+static void drop_rest_only(struct op_call *call)
+{
+	for (size_t i = 0; i < call->op->n_results; i++) {
+		if (call->op->results[i].rest_only)
+			json_object_del(call->result, call->op->results[i].name);
+	}
+}
+
 static void deliver(struct op_call *call)
 {
+	if (call->surface == OP_SURFACE_MCP && call->result)
+		drop_rest_only(call);
 	call->finished(call, call->failure.num ? &call->failure : NULL);
 }
 

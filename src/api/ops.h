@@ -1,18 +1,18 @@
 /*
- * The operations table: what a surface may ask for, defined once. REST routing and validation, MCP tool
- * schemas, OpenAPI, the CLI's help and the plain-text docs are all made from it.
+ * The operations table: what a surface may ask for, defined once. REST routing and validation, MCP
+ *tool schemas, OpenAPI, the CLI's help and the plain-text docs are all made from it.
  *
  * An operation takes one JSON object of arguments (path, query and body parameters alike), checked
- * and completed with defaults by ops_validate before the handler sees it, and answers one JSON value.
+ * and completed with defaults by ops_validate before the handler sees it, and answers one JSON
+ *value.
  *
  * A surface runs a call like this:
  *
  *	op_call_init(&c->call, op, core, &who, OP_SURFACE_…, request_id);
  *	c->call.args = …;                  // from ops_validate
  *	c->call.finished = my_finished;    // called exactly once, whatever happens; may free c
- *	op_call_run(&c->call);             // [worker] returns early when the call waits for something
- *	…
- *	op_call_cancel(&c->call);          // the caller went away; finished still follows
+ *	op_call_run(&c->call);             // [worker] returns early when the call waits for
+ *something … op_call_cancel(&c->call);          // the caller went away; finished still follows
  *	op_call_clear(&c->call);           // in my_finished
  */
 #pragma once
@@ -36,9 +36,9 @@ enum arg_type {
 
 enum arg_flags {
 	ARG_REQUIRED = 1 << 0,
-	ARG_IN_PATH = 1 << 1,   /* {name} in rest_path; else query for GET/DELETE, body for others */
+	ARG_IN_PATH = 1 << 1, /* {name} in rest_path; else query for GET/DELETE, body for others */
 	ARG_ALLOW_NUL = 1 << 2,
-	ARG_SECRET = 1 << 3,    /* its value is never logged or shown in an error (env, stdin) */
+	ARG_SECRET = 1 << 3, /* its value is never logged or shown in an error (env, stdin) */
 	ARG_REST_ONLY = 1 << 4,
 	ARG_MCP_ONLY = 1 << 5,
 };
@@ -46,19 +46,20 @@ enum arg_flags {
 /* Bounds and defaults that depend on the configuration are taken from core_limits at run time. */
 struct op_arg {
 	const char *name;
-	const char *mcp_name;    /* NULL: the same; e.g. REST "id" is MCP "sandbox_id" */
+	const char *mcp_name; /* NULL: the same; e.g. REST "id" is MCP "sandbox_id" */
 	enum arg_type type;
 	unsigned int flags;
 	int64_t min, max;
 	int64_t key_max, value_max; /* of an ARG_STRING_MAP; 0: limit "label_bytes_max" */
 	bool (*key_matches)(const char *key, size_t len); /* NULL: any */
-	const char *limit_min;   /* name of a limit that overrides min; NULL: min */
+	const char *limit_min; /* name of a limit that overrides min; NULL: min */
 	const char *limit_max;
-	const char *limit_default; /* name of the limit that is the default: shown, filled in by the core */
+	const char *limit_default; /* name of the limit that is the default: shown, filled in by the
+				      core */
 	const char *default_json;  /* "false", "50" …: filled in by ops_validate; NULL: absent */
 	const char *const *choices; /* NULL-terminated; NULL: any */
 	const char *limit_choices;  /* "sizes": the names of the configured sizes; NULL: choices */
-	const char *pattern;        /* for the schema, an anchored ECMA-262 expression; NULL: any */
+	const char *pattern;	    /* for the schema, an anchored ECMA-262 expression; NULL: any */
 	bool (*matches)(const char *value, size_t len); /* decides pattern; set together with it */
 	const char *description;
 };
@@ -72,31 +73,32 @@ struct op_result_field {
 };
 
 enum op_hints { /* MCP annotations */
-	OP_READ_ONLY = 1 << 0,
-	OP_DESTRUCTIVE = 1 << 1,
-	OP_IDEMPOTENT = 1 << 2,
-	OP_OPEN_WORLD = 1 << 3,
+		OP_READ_ONLY = 1 << 0,
+		OP_DESTRUCTIVE = 1 << 1,
+		OP_IDEMPOTENT = 1 << 2,
+		OP_OPEN_WORLD = 1 << 3,
 };
 
 struct op_call;
 
 struct op {
-	const char *name;        /* "create_sandbox": the MCP tool's name and OpenAPI operationId */
+	const char *name; /* "create_sandbox": the MCP tool's name and OpenAPI operationId */
 	const char *title;
-	const char *summary;     /* one sentence: what it does, for people and models */
-	const char *scope;       /* "sandbox:create", "exec", "sandbox:read", …; "admin": admin keys only */
+	const char *summary; /* one sentence: what it does, for people and models */
+	const char
+		*scope; /* "sandbox:create", "exec", "sandbox:read", …; "admin": admin keys only */
 	const char *rest_method; /* NULL: not on REST */
-	const char *rest_path;   /* "/v1/sandboxes/{id}/exec" */
-	int rest_status;         /* 200, 201 */
+	const char *rest_path;	 /* "/v1/sandboxes/{id}/exec" */
+	int rest_status;	 /* 200, 201 */
 	bool on_mcp;
-	bool streams;            /* REST answers as SSE when the client accepts it (exec, image build) */
+	bool streams; /* REST answers as SSE when the client accepts it (exec, image build) */
 	unsigned int hints;
 	const struct op_arg *args;
 	size_t n_args;
 	const struct op_result_field *results;
 	size_t n_results;
-	/* [worker] Returns 0 with call->result set, a negative errno with err filled, or OP_PENDING:
-	 * op_call_finish will be called (or has been), once, on any thread. */
+	/* [worker] Returns 0 with call->result set, a negative errno with err filled, or
+	 * OP_PENDING: op_call_finish will be called (or has been), once, on any thread. */
 	int (*handler)(struct op_call *call, struct err *err);
 };
 #define OP_PENDING 1
@@ -112,18 +114,19 @@ struct op_call {
 	struct principal who;
 	enum op_surface surface;
 	char request_id[OP_REQUEST_ID_SIZE];
-	json_t *args;            /* validated object, owned */
+	json_t *args;		     /* validated object, owned */
 	const char *idempotency_key; /* or NULL; borrowed for the call's life */
-	json_t *result;          /* set by the handler; owned */
+	json_t *result;		     /* set by the handler; owned */
 
-	/* Long work: progress for surfaces that can show it (SSE of REST, MCP notifications); may be NULL.
-	 * tail is the newest output or a line on the step. Any thread. */
+	/* Long work: progress for surfaces that can show it (SSE of REST, MCP notifications); may
+	 * be NULL. tail is the newest output or a line on the step. Any thread. */
 	void (*progress)(struct op_call *call, int percent, const char *tail);
-	/* Set by the surface: called exactly once, on any thread, after the handler has returned and
-	 * the call has an outcome; err is NULL when call->result is the answer. May free the call. */
+	/* Set by the surface: called exactly once, on any thread, after the handler has returned
+	 * and the call has an outcome; err is NULL when call->result is the answer. May free the
+	 * call. */
 	void (*finished)(struct op_call *call, const struct err *err);
-	/* Set by a handler that will return OP_PENDING: ends the wait. true: op_call_finish has not been
-	 * and will not be called by the handler's side; false: it was or is about to be. */
+	/* Set by a handler that will return OP_PENDING: ends the wait. true: op_call_finish has not
+	 * been and will not be called by the handler's side; false: it was or is about to be. */
 	bool (*cancel)(struct op_call *call);
 	void *handler_state;
 	void *surface_state;
@@ -140,10 +143,10 @@ void op_call_clear(struct op_call *call); /* frees args and result */
 /* [worker] Checks the scope, runs the handler; finished is called here when nothing is left to wait
  * for, else later. The call may be gone when this returns. */
 void op_call_run(struct op_call *call);
-/* Any thread, also while the handler runs; not after finished was called (the caller sees to that; finished
- * may be called within). The caller went away:
- * finished follows with -ECANCELED ("cancelled"), unless the call ends by itself first. A handler that
- * does not wait (create, destroy, …) is not interrupted. Commands in sandboxes go on. */
+/* Any thread, also while the handler runs; not after finished was called (the caller sees to that;
+ * finished may be called within). The caller went away: finished follows with -ECANCELED
+ * ("cancelled"), unless the call ends by itself first. A handler that does not wait (create,
+ * destroy, …) is not interrupted. Commands in sandboxes go on. */
 void op_call_cancel(struct op_call *call);
 /* For handlers that returned OP_PENDING: the outcome. result is stolen; err NULL: success. */
 void op_call_finish(struct op_call *call, json_t *result, const struct err *err);
@@ -152,9 +155,10 @@ void op_call_finish(struct op_call *call, json_t *result, const struct err *err)
 const struct op *ops_all(size_t *ret_n);
 const struct op *ops_find(const char *name);
 
-/* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown fields,
- * types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names. err names
- * field, value and bounds; code "invalid_argument". Changes nothing. A null stands for "not given". */
+/* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown
+ * fields, types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names.
+ * err names field, value and bounds; code "invalid_argument". Changes nothing. A null stands for
+ * "not given". */
 int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
 		 const json_t *raw, json_t **ret, struct err *err);
 
@@ -164,6 +168,6 @@ json_t *ops_input_schema(const struct op *op, enum op_surface surface,
 			 const struct core_limits *limits);
 json_t *ops_output_schema(const struct op *op, enum op_surface surface);
 
-/* Strict parse of a body (duplicate keys refused). Integers that no 64-bit type holds become reals, so
- * that ops_validate can name the field. -EINVAL, code "malformed_json", with line and column. */
+/* Strict parse of a body (duplicate keys refused). Integers that no 64-bit type holds become reals,
+ * so that ops_validate can name the field. -EINVAL, code "malformed_json", with line and column. */
 int ops_parse_json(const char *text, size_t len, json_t **ret, struct err *err);

@@ -13,21 +13,21 @@ static const struct {
 	size_t offset;
 	int64_t scale;
 } limit_table[] = {
-	{"vcpus_min_milli", offsetof(struct core_limits, vcpus_min_milli), 1},
-	{"vcpus_max_milli", offsetof(struct core_limits, vcpus_max_milli), 1},
-	{"memory_mb_min", offsetof(struct core_limits, memory_mb_min), 1},
-	{"memory_mb_max", offsetof(struct core_limits, memory_mb_max), 1},
-	{"disk_gb_min", offsetof(struct core_limits, disk_gb_min), 1},
-	{"disk_gb_max", offsetof(struct core_limits, disk_gb_max), 1},
-	{"timeout_minutes_default", offsetof(struct core_limits, timeout_minutes_default), 1},
-	{"timeout_minutes_max", offsetof(struct core_limits, timeout_minutes_max), 1},
-	{"labels_max", offsetof(struct core_limits, labels_max), 1},
-	{"label_bytes_max", offsetof(struct core_limits, label_bytes_max), 1},
-	{"exec_timeout_ms_default", offsetof(struct core_limits, exec_timeout_ms_default), 1},
+	{ "vcpus_min_milli", offsetof(struct core_limits, vcpus_min_milli), 1 },
+	{ "vcpus_max_milli", offsetof(struct core_limits, vcpus_max_milli), 1 },
+	{ "memory_mb_min", offsetof(struct core_limits, memory_mb_min), 1 },
+	{ "memory_mb_max", offsetof(struct core_limits, memory_mb_max), 1 },
+	{ "disk_gb_min", offsetof(struct core_limits, disk_gb_min), 1 },
+	{ "disk_gb_max", offsetof(struct core_limits, disk_gb_max), 1 },
+	{ "timeout_minutes_default", offsetof(struct core_limits, timeout_minutes_default), 1 },
+	{ "timeout_minutes_max", offsetof(struct core_limits, timeout_minutes_max), 1 },
+	{ "labels_max", offsetof(struct core_limits, labels_max), 1 },
+	{ "label_bytes_max", offsetof(struct core_limits, label_bytes_max), 1 },
+	{ "exec_timeout_ms_default", offsetof(struct core_limits, exec_timeout_ms_default), 1 },
 	/* The longest lifetime in milliseconds; the core holds it against what remains. */
-	{"exec_timeout_ms_max", offsetof(struct core_limits, timeout_minutes_max), 60000},
-	{"output_bytes_max", offsetof(struct core_limits, output_bytes_max), 1},
-	{"mcp_exec_wait_ms", offsetof(struct core_limits, mcp_exec_wait_ms), 1},
+	{ "exec_timeout_ms_max", offsetof(struct core_limits, timeout_minutes_max), 60000 },
+	{ "output_bytes_max", offsetof(struct core_limits, output_bytes_max), 1 },
+	{ "mcp_exec_wait_ms", offsetof(struct core_limits, mcp_exec_wait_ms), 1 },
 };
 
 int64_t ops_limit(const struct core_limits *limits, const char *name)

@@ -94,7 +94,8 @@ static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 	return schema;
 }
 
-json_t *ops_input_schema(const struct op *op, enum op_surface surface, const struct core_limits *limits)
+json_t *ops_input_schema(const struct op *op, enum op_surface surface,
+			 const struct core_limits *limits)
 {
 	json_t *schema = json_object(), *properties = json_object(), *required = json_array();
 

@@ -12,7 +12,7 @@
 #include "base/str.h"
 
 #define SHOWN_VALUE_BYTES 64
-#define SHOWN_LIST_BYTES 400
+#define SHOWN_LIST_BYTES  400
 
 struct check {
 	const struct op *op;
@@ -52,10 +52,11 @@ static int refuse(const struct check *check, const struct op_arg *arg, const jso
 	const char *name = ops_arg_name(arg, check->surface);
 
 	if (!value)
-		return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s", name, want);
+		return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s", name,
+				want);
 	show_value(arg, value, &got);
-	return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s, got %s", name, want,
-			buf_str(&got));
+	return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s, got %s", name,
+			want, buf_str(&got));
 }
 
 static void append_choice(void *out, const char *choice)
@@ -72,7 +73,8 @@ static const struct op_arg *find_arg(const struct check *check, const char *name
 	for (size_t i = 0; i < check->op->n_args; i++) {
 		const struct op_arg *arg = &check->op->args[i];
 
-		if (ops_arg_on(arg, check->surface) && str_eq(ops_arg_name(arg, check->surface), name))
+		if (ops_arg_on(arg, check->surface) &&
+		    str_eq(ops_arg_name(arg, check->surface), name))
 			return arg;
 	}
 	return NULL;
@@ -107,7 +109,7 @@ static int refuse_unknown(const struct check *check, const char *given)
 {
 	_cleanup_buf_ struct buf known = BUF_INIT;
 	_cleanup_json_ json_t *shown = json_string(given);
-	const struct op_arg as_argument = {.name = ""};
+	const struct op_arg as_argument = { .name = "" };
 	_cleanup_buf_ struct buf given_text = BUF_INIT;
 	const char *closest = NULL;
 	unsigned int best = 3; /* farther words are no help */
@@ -173,7 +175,7 @@ static int check_string(const struct check *check, const struct op_arg *arg, con
 	if (!(arg->flags & ARG_ALLOW_NUL) && has_nul(value))
 		return refuse(check, arg, value, "must not contain a NUL character");
 	if (choices.len) {
-		search = (struct choice_search){.value = json_string_value(value)};
+		search = (struct choice_search){ .value = json_string_value(value) };
 		ops_arg_choices(arg, check->limits, match_choice, &search);
 		return search.found ? 0 : refuse(check, arg, value, buf_str(&want));
 	}
@@ -238,7 +240,7 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 {
 	const int64_t key_max = ops_arg_key_max(arg, check->limits);
 	const int64_t value_max = ops_arg_value_max(arg, check->limits);
-	const struct op_arg key_arg = {.name = arg->name}; /* keys are no secrets */
+	const struct op_arg key_arg = { .name = arg->name }; /* keys are no secrets */
 	char want[160];
 	int64_t min, max;
 	const char *key;
@@ -253,7 +255,8 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 			 json_object_size(value));
 		return refuse(check, arg, NULL, want);
 	}
-	json_object_foreach((json_t *)(uintptr_t)value, key, item) {
+	json_object_foreach((json_t *)(uintptr_t)value, key, item)
+	{
 		_cleanup_json_ json_t *name = json_string(key);
 		size_t len = strlen(key);
 
@@ -267,7 +270,8 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 		if (!json_is_string(item) || (int64_t)json_string_length(item) > value_max ||
 		    has_nul(item)) {
 			snprintf(want, sizeof(want),
-				 "must have values that are strings of at most %lld bytes without NUL; "
+				 "must have values that are strings of at most %lld bytes without "
+				 "NUL; "
 				 "that of \"%.40s\" is not",
 				 (long long)value_max, key);
 			return refuse(check, arg, item, want);
@@ -276,7 +280,8 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 	return 0;
 }
 
-static int check_value(const struct check *check, const struct op_arg *arg, json_t *value, json_t **ret)
+static int check_value(const struct check *check, const struct op_arg *arg, json_t *value,
+		       json_t **ret)
 {
 	int rc = 0;
 
@@ -326,7 +331,7 @@ static int complete(const struct check *check, json_t *args)
 int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
 		 const json_t *raw, json_t **ret, struct err *err)
 {
-	const struct check check = {.op = op, .surface = surface, .limits = limits, .err = err};
+	const struct check check = { .op = op, .surface = surface, .limits = limits, .err = err };
 	_cleanup_json_ json_t *args = json_object();
 	const char *key;
 	json_t *value;
@@ -335,7 +340,8 @@ int ops_validate(const struct op *op, enum op_surface surface, const struct core
 	if (!json_is_object(raw))
 		return err_code(err, -EINVAL, "invalid_argument",
 				"the arguments of %s must be a JSON object", op->name);
-	json_object_foreach((json_t *)(uintptr_t)raw, key, value) {
+	json_object_foreach((json_t *)(uintptr_t)raw, key, value)
+	{
 		const struct op_arg *arg = find_arg(&check, key);
 		json_t *checked = NULL;
 

@@ -1,0 +1,152 @@
+/* Codes to statuses, and the document that says what went wrong. */
+#include "api/problem.h"
+
+#include <errno.h>
+
+#include "api/auth.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/str.h"
+
+static const struct {
+	const char *code;
+	unsigned int status;
+} by_code[] = {
+	{ "invalid_argument", 400 },
+	{ "malformed_json", 400 },
+	{ "invalid_cursor", 400 },
+	{ "invalid_host", 400 },
+	{ "invalid_key", 401 },
+	{ "forbidden", 403 },
+	{ "forbidden_host", 403 },
+	{ "forbidden_origin", 403 },
+	{ "not_found", 404 },
+	{ "exec_not_found", 404 },
+	{ "image_not_found", 404 },
+	{ "recipe_not_found", 404 },
+	{ "method_not_allowed", 405 },
+	{ "conflict", 409 },
+	{ "exec_ended", 409 },
+	{ "idempotency_conflict", 409 },
+	{ "idempotency_in_progress", 409 },
+	{ "image_in_use", 409 },
+	{ "input_closed", 409 },
+	{ "sandbox_not_running", 409 },
+	{ "already_ended", 410 },
+	{ "sandbox_ended", 410 },
+	{ "request_too_large", 413 },
+	{ "unsupported_media_type", 415 },
+	{ "cannot_start", 422 },
+	{ "limit_reached", 422 },
+	{ "exec_limit", 429 },
+	{ "quota_reached", 429 },
+	{ "cancelled", 499 },
+	{ "agent_gone", 502 },
+	{ "agent_unresponsive", 502 },
+	{ "agent_timeout", 504 },
+	{ "input_full", 503 },
+	{ "image_busy", 503 },
+	{ "isolation_unavailable", 503 },
+	{ "overloaded", 503 },
+	{ "shutting_down", 503 },
+	{ "disk_full", 507 },
+};
+
+static const struct {
+	int num;
+	unsigned int status;
+} by_num[] = {
+	{ -EINVAL, 400 }, { -E2BIG, 400 },     { -ERANGE, 400 }, { -EACCES, 403 },
+	{ -EPERM, 403 },  { -ENOENT, 404 },    { -EEXIST, 409 }, { -EAGAIN, 503 },
+	{ -EBUSY, 503 },  { -ETIMEDOUT, 504 }, { -ENOSPC, 507 }, { -EDQUOT, 507 },
+};
+
+unsigned int problem_status(const struct err *err)
+{
+	const char *code = err_code_of(err);
+
+	for (size_t i = 0; i < ARRAY_SIZE(by_code); i++) {
+		if (str_eq(by_code[i].code, code))
+			return by_code[i].status;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(by_num); i++) {
+		if (by_num[i].num == err->num)
+			return by_num[i].status;
+	}
+	return 500;
+}
+
+const char *problem_title(unsigned int status)
+{
+	static const struct {
+		unsigned int status;
+		const char *title;
+	} titles[] = {
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 409, "Conflict" },
+		{ 410, "Gone" },
+		{ 413, "Content Too Large" },
+		{ 415, "Unsupported Media Type" },
+		{ 422, "Unprocessable Content" },
+		{ 429, "Too Many Requests" },
+		{ 499, "Client Closed Request" },
+		{ 500, "Internal Server Error" },
+		{ 502, "Bad Gateway" },
+		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
+		{ 507, "Insufficient Storage" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(titles); i++) {
+		if (titles[i].status == status)
+			return titles[i].title;
+	}
+	return "Error";
+}
+
+json_t *problem_json(unsigned int status, const struct err *err, const char *request_id)
+{
+	json_t *json = json_object();
+	const bool hidden = status == 500 && !err->code;
+
+	json_put_str(json, "type", "about:blank");
+	json_put_str(json, "title", problem_title(status));
+	json_put_int(json, "status", status);
+	json_put_str(json, "detail",
+		     hidden ? "the server failed; its log has the reason under this request id"
+			    : err->message);
+	json_put_str(json, "code", err_code_of(err));
+	if (err->hint[0])
+		json_put_str(json, "hint", err->hint);
+	json_put_str(json, "request_id", request_id);
+	if (status >= 500 && status != 503)
+		log_error("request failed", "request=%s code=%s error=\"%s\"", request_id,
+			  err_code_of(err), err->message);
+	return json;
+}
+
+void problem_respond_with(struct http_request *req, unsigned int status, const struct err *err,
+			  const struct http_extra_header *header)
+{
+	_cleanup_json_ json_t *json = problem_json(status, err, http_request_id(req));
+	struct buf body = BUF_INIT;
+
+	json_write(json, &body);
+	http_respond(req, status, "application/problem+json", &body, header, header ? 1 : 0);
+}
+
+void problem_respond(struct http_request *req, const struct err *err)
+{
+	const struct http_extra_header challenge = { "WWW-Authenticate", AUTH_CHALLENGE };
+	const struct http_extra_header retry = { "Retry-After", "1" };
+	unsigned int status = problem_status(err);
+
+	problem_respond_with(req, status, err,
+			     status == 401   ? &challenge
+			     : status == 503 ? &retry
+					     : NULL);
+}

@@ -1,0 +1,24 @@
+/*
+ * The REST surface, and the router in front of every surface: Host and Origin, the fixed routes
+ * (/healthz, /readyz, /openapi.json, /.well-known), /mcp, and /v1 from the operations table.
+ */
+#pragma once
+
+#include "api/http.h"
+#include "core/core.h"
+
+struct rest;
+
+struct rest_config {
+	struct core *core; /* borrowed */
+	const char *const
+		*allowed_hosts; /* more names on loopback; NULL-terminated, may be NULL; borrowed */
+	http_handler_fn mcp;	/* for /mcp and /mcp/ */
+	void *mcp_arg;
+};
+
+struct rest *rest_new(const struct rest_config *config);
+void rest_free(struct rest *rest); /* after the HTTP server; NULL is fine */
+
+/* [worker] The server's handler; arg is the struct rest. */
+void rest_handle(void *arg, struct http_request *req);

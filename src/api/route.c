@@ -1,0 +1,98 @@
+/* Templates like /v1/sandboxes/{id}/exec against paths, a segment at a time. */
+#include "api/route.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/http.h"
+#include "base/json.h"
+#include "base/str.h"
+
+/* One segment: text up to the next slash. */
+struct segment {
+	const char *text;
+	size_t len;
+};
+
+static bool next_segment(const char **at, struct segment *ret)
+{
+	if (**at != '/')
+		return false;
+	ret->text = *at + 1;
+	ret->len = strcspn(ret->text, "/");
+	*at = ret->text + ret->len;
+	return true;
+}
+
+/* Puts the segment's decoded text under the name in {name}. */
+static bool take_param(const struct segment *param, const struct segment *value, json_t *params)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	char name[32];
+
+	if (param->len - 2 >= sizeof(name) || value->len == 0)
+		return false;
+	memcpy(name, param->text + 1, param->len - 2);
+	name[param->len - 2] = '\0';
+	if (http_unescape(value->text, value->len, false, &text) < 0)
+		return false;
+	json_put(params, name, json_from_bytes(buf_str(&text), text.len));
+	return true;
+}
+
+static bool match(const char *template, const char *path, json_t *params)
+{
+	struct segment want, have;
+
+	while (next_segment(&template, &want)) {
+		if (!next_segment(&path, &have))
+			return false;
+		if (want.len > 2 && want.text[0] == '{') {
+			if (!take_param(&want, &have, params))
+				return false;
+		} else if (want.len != have.len || memcmp(want.text, have.text, want.len) != 0) {
+			return false;
+		}
+	}
+	return *path == '\0';
+}
+
+static void allow(struct route *route, const char *method)
+{
+	size_t len = strlen(route->allow);
+
+	snprintf(route->allow + len, sizeof(route->allow) - len, "%s%s", len ? ", " : "", method);
+	if (str_eq(method, "GET"))
+		allow(route, "HEAD");
+}
+
+int route_find(const char *method, const char *path, struct route *ret)
+{
+	struct route route = { 0 };
+	size_t n;
+	const struct op *ops = ops_all(&n);
+
+	if (str_eq(method, "HEAD"))
+		method = "GET";
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_json_ json_t *params = json_object();
+
+		if (!ops[i].rest_method || !match(ops[i].rest_path, path, params))
+			continue;
+		allow(&route, ops[i].rest_method);
+		if (str_eq(ops[i].rest_method, method)) {
+			route.op = &ops[i];
+			route.params = STEAL(params);
+		}
+	}
+	if (!route.allow[0])
+		return -ENOENT;
+	allow(&route, "OPTIONS");
+	*ret = route;
+	return route.op ? 0 : -EOPNOTSUPP;
+}
+
+void route_clear(struct route *route)
+{
+	json_decref(STEAL(route->params));
+}
