@@ -71,22 +71,25 @@ int duration_parse(const char *text, int64_t *ret_ms)
 
 const char *duration_text(int64_t ms, char out[UNITS_TEXT_SIZE])
 {
+	size_t i = 0;
+	int64_t more;
+
 	if (ms < 0)
 		ms = 0;
-	if (ms < 10 * SECOND_MS)
-		snprintf(out, UNITS_TEXT_SIZE, "%lld.%lld s", (long long)(ms / SECOND_MS),
-			 (long long)(ms % SECOND_MS / 100));
-	else if (ms < MINUTE_MS)
-		snprintf(out, UNITS_TEXT_SIZE, "%lld s", (long long)(ms / SECOND_MS));
-	else if (ms < HOUR_MS)
-		snprintf(out, UNITS_TEXT_SIZE, "%lldm %llds", (long long)(ms / MINUTE_MS),
-			 (long long)(ms % MINUTE_MS / SECOND_MS));
-	else if (ms < DAY_MS)
-		snprintf(out, UNITS_TEXT_SIZE, "%lldh %lldm", (long long)(ms / HOUR_MS),
-			 (long long)(ms % HOUR_MS / MINUTE_MS));
+	while (i < 3 && ms < units[i].ms)
+		i++;
+	if (i == 3) {
+		snprintf(out, UNITS_TEXT_SIZE, ms < 10 * SECOND_MS ? "%.1f s" : "%.0f s",
+			 (double)(ms / 100) / 10);
+		return out;
+	}
+	more = ms % units[i].ms / units[i + 1].ms;
+	if (more)
+		snprintf(out, UNITS_TEXT_SIZE, "%lld%s %lld%s", (long long)(ms / units[i].ms),
+			 units[i].name, (long long)more, units[i + 1].name);
 	else
-		snprintf(out, UNITS_TEXT_SIZE, "%lldd %lldh", (long long)(ms / DAY_MS),
-			 (long long)(ms % DAY_MS / HOUR_MS));
+		snprintf(out, UNITS_TEXT_SIZE, "%lld%s", (long long)(ms / units[i].ms),
+			 units[i].name);
 	return out;
 }
 

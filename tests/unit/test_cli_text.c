@@ -61,6 +61,7 @@ static void durations_as_text(void **state)
 	assert_string_equal(duration_text(45000, text), "45 s");
 	assert_string_equal(duration_text(899000, text), "14m 59s");
 	assert_string_equal(duration_text(7500000, text), "2h 5m");
+	assert_string_equal(duration_text(900000, text), "15m");
 	assert_string_equal(duration_text(90000000, text), "1d 1h");
 	assert_string_equal(duration_short(-1, text), "0s");
 	assert_string_equal(duration_short(999, text), "0s");
