@@ -314,7 +314,7 @@ static void drop_chunk(struct live *l)
 static void on_input_done(void *arg, struct client_response *response, const struct err *err)
 {
 	struct live *l = arg;
-	bool again = !err && (response->status == 429 || response->status == 503);
+	bool again = err ? str_eq(err->code, "unreachable") : response->status == 503;
 
 	l->input = NULL;
 	if (again) {

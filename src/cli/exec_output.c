@@ -70,6 +70,23 @@ static int on_data(struct exec_output *output, enum exec_stream stream, const js
 	return place(output, stream, (uint64_t)offset, buf_str(&bytes), bytes.len);
 }
 
+/* Bytes that nobody has any more, whether or not others follow. */
+static int on_gap_event(struct exec_output *output, const json_t *event)
+{
+	bool is_stderr = str_eq(json_get_str(event, "stream", ""), "stderr");
+	uint64_t *next = &output->next[is_stderr ? EXEC_STDERR : EXEC_STDOUT];
+	int64_t to = json_get_int(event, "to", -1);
+
+	if (to < 0)
+		return -EBADMSG;
+	if ((uint64_t)to > *next) {
+		output->gap(output->arg, is_stderr ? EXEC_STDERR : EXEC_STDOUT,
+			    (uint64_t)to - *next);
+		*next = (uint64_t)to;
+	}
+	return 0;
+}
+
 int exec_output_event(struct exec_output *output, const char *name, const char *data, size_t len)
 {
 	_cleanup_json_ json_t *event = NULL;
@@ -82,6 +99,8 @@ int exec_output_event(struct exec_output *output, const char *name, const char *
 		return on_data(output, EXEC_STDOUT, event);
 	if (str_eq(name, "stderr"))
 		return on_data(output, EXEC_STDERR, event);
+	if (str_eq(name, "gap"))
+		return on_gap_event(output, event);
 	if (str_eq(name, "exit")) {
 		json_decref(output->result);
 		output->result = json_incref(event);

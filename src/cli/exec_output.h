@@ -3,7 +3,7 @@
  * twice or out of order when a connection was lost and the events come again. No I/O of its own.
  *
  *   started {"exec_id"}    stdout|stderr {"offset", "data" or "data_base64"}
- *   exit {result}          error {problem details}
+ *   gap {"stream", "from", "to"}    exit {result}    error {problem details}
  */
 #pragma once
 

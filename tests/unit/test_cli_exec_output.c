@@ -101,6 +101,17 @@ static void gaps_are_told(void **state)
 	assert_int_equal(written->missing, 100);
 	assert_string_equal(buf_str(&written->bytes[EXEC_STDOUT]), "late");
 	assert_int_equal(output->next[EXEC_STDOUT], 104);
+
+	/* The server says so itself, perhaps again, and before the bytes that follow. */
+	written->missing = 0;
+	assert_int_equal(event(output, "gap", "{\"stream\":\"stdout\",\"from\":104,\"to\":110}"),
+			 0);
+	assert_int_equal(event(output, "gap", "{\"stream\":\"stdout\",\"from\":90,\"to\":110}"), 0);
+	assert_int_equal(event(output, "stdout", "{\"offset\":110,\"data\":\"!\"}"), 0);
+	assert_int_equal(event(output, "gap", "{\"stream\":\"stderr\",\"from\":0,\"to\":5}"), 0);
+	assert_int_equal(event(output, "gap", "{\"stream\":\"stderr\"}"), -EBADMSG);
+	assert_int_equal(written->missing, 11);
+	assert_string_equal(buf_str(&written->bytes[EXEC_STDOUT]), "late!");
 }
 
 static void a_failed_write_moves_nothing(void **state)
