@@ -10,7 +10,7 @@
 #include "cli/table.h"
 #include "cli/units.h"
 
-#define BUILD_SILENCE_MS 60000
+#define BUILD_SILENCE_MS 300000
 
 /* ---- build ---- */
 
