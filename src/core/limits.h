@@ -48,10 +48,17 @@ struct core_limits {
 	int64_t http_header_timeout_ms;
 	int64_t workers, worker_queue_max;
 	int64_t host_free_disk_mb_min;      /* below this, creating answers disk_full */
+	int64_t sandbox_uid_base;           /* each VMM runs under a uid of its own, chosen from here … */
+	int64_t sandbox_uid_count;          /* … by this many; no one else on the host may use them */
 };
 
 void core_limits_init(struct core_limits *limits);
-/* Sets one by its name from text; -EINVAL with name, value and bounds, -ENOENT for an unknown name. */
+/* Sets one by its name from text; -EINVAL with name, value and bounds, -ENOENT for an unknown name.
+ * size.NAME takes "VCPUS MEMORY_MB DISK_GB" ("0.25 512 10") and changes or adds a size. */
 int core_limits_set(struct core_limits *limits, const char *name, const char *value, struct err *err);
+/* What only shows when all are set: defaults out of bounds, sizes out of bounds. */
+int core_limits_check(const struct core_limits *limits, struct err *err);
+/* NULL when there is no such size. */
+const struct core_size *core_limits_size(const struct core_limits *limits, const char *name);
 /* As JSON for /v1/limits and the docs; owned by the caller. */
 json_t *core_limits_json(const struct core_limits *limits);

@@ -1,0 +1,122 @@
+/* Who is asking: keys by their hash, and the first account and key of a new state directory. */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/str.h"
+#include "core/internal.h"
+
+void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE])
+{
+	unsigned char digest[SHA256_DIGEST_LENGTH];
+
+	SHA256((const unsigned char *)key, len, digest);
+	hex_encode(digest, sizeof(digest), out);
+}
+
+static void make_key(char text[KEY_TEXT_SIZE], struct key_row *row)
+{
+	char random[KEY_RANDOM_LEN + 1];
+	char id[17];
+
+	rand_alnum(random, KEY_RANDOM_LEN);
+	snprintf(text, KEY_TEXT_SIZE, KEY_PREFIX "%s", random);
+	explicit_bzero(random, sizeof(random));
+	*row = (struct key_row){ .created_unix_ms = clock_unix_ms() };
+	rand_hex(id, sizeof(id) - 1);
+	snprintf(row->id, sizeof(row->id), "key_%s", id);
+	key_hash(text, strlen(text), row->hash);
+	str_copy(row->prefix, 10, text);
+}
+
+static int insert_admin(struct core *core, struct key_row *key, struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	char random[17];
+	int r = db_begin_write(core->db, &txn, err);
+
+	if (r < 0)
+		return r;
+	rand_hex(random, sizeof(random) - 1);
+	snprintf(key->account_id, sizeof(key->account_id), "acc_%s", random);
+	str_copy(key->label, sizeof(key->label), "admin");
+	key->admin = true;
+	r = accounts_insert(&txn, key->account_id, "admin", key->created_unix_ms, err);
+	if (r == 0)
+		r = keys_insert(&txn, key, err);
+	return r < 0 ? r : db_commit(&txn, err);
+}
+
+static int count_accounts(struct core *core, int64_t *ret_n, struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	int r = db_begin_read(core->db, &txn, err);
+
+	return r < 0 ? r : accounts_count(&txn, ret_n, err);
+}
+
+/* The file is written before the rows: a crash in between makes a new key at the next start, and
+ * never leaves a database whose only key nobody knows. */
+int identity_init(struct core *core, struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("%s/admin.key", core->state_dir);
+	char text[KEY_TEXT_SIZE + 1];
+	struct key_row key;
+	int64_t n;
+	int r = count_accounts(core, &n, err);
+
+	if (r < 0 || n > 0)
+		return r;
+	make_key(text, &key);
+	str_copy(text + strlen(text), 2, "\n");
+	r = file_write_durable(path, text, strlen(text), 0600);
+	explicit_bzero(text, sizeof(text));
+	if (r < 0)
+		return err_set(err, r, "write the admin key to '%s': %s", path, strerror(-r));
+	r = insert_admin(core, &key, err);
+	if (r < 0)
+		return r;
+	log_info("admin account made", "account=%s key=%s key_file=%s", key.account_id, key.id,
+		 path);
+	return 0;
+}
+
+static int refuse_key(struct err *err)
+{
+	err_code(err, -EACCES, "invalid_key", "the key is not valid");
+	err_hint(err,
+		 "send 'Authorization: Bearer sk_…' with a key of this server; the first one is in "
+		 "admin.key of its state directory");
+	return -EACCES;
+}
+
+int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
+		      struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	struct key_row row;
+	char hash[KEY_HASH_SIZE];
+	int r;
+
+	if (len != KEY_TEXT_SIZE - 1)
+		return refuse_key(err);
+	key_hash(key, len, hash);
+	r = db_begin_read(core->db, &txn, err);
+	if (r == 0)
+		r = keys_by_hash(&txn, hash, &row, err);
+	if (r < 0)
+		return r == -ENOENT ? refuse_key(err) : r;
+	if (CRYPTO_memcmp(hash, row.hash, sizeof(hash)) != 0 || row.revoked_unix_ms ||
+	    (row.expires_unix_ms && row.expires_unix_ms <= clock_unix_ms()))
+		return refuse_key(err);
+	*ret = (struct principal){ .admin = row.admin };
+	str_copy(ret->account_id, sizeof(ret->account_id), row.account_id);
+	str_copy(ret->key_id, sizeof(ret->key_id), row.id);
+	return 0;
+}

@@ -1,0 +1,120 @@
+/* Images as the core offers them: with their templates, and protected while sandboxes use them. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/internal.h"
+
+int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, struct err *err)
+{
+	return image_list(core->images, ret, ret_n, err);
+}
+
+static int check_admin(const struct principal *who, struct err *err)
+{
+	if (who->admin)
+		return 0;
+	err_code(err, -EACCES, "forbidden", "images are changed with an admin key only");
+	err_hint(err, "use the key in admin.key of the server's state directory");
+	return -EACCES;
+}
+
+/* Building the image is the first 80 of 100, its template the rest. */
+struct part {
+	core_progress_fn progress;
+	void *arg;
+	int from, to;
+};
+
+static void on_part(void *arg, int percent, const char *what)
+{
+	const struct part *part = arg;
+
+	if (part->progress)
+		part->progress(part->arg, part->from + (part->to - part->from) * percent / 100,
+			       what);
+}
+
+static int prepare_template(struct core *core, const struct image_info *image, struct part *part,
+			    struct err *err)
+{
+	const struct core_create_request req = { 0 };
+	struct template *template;
+	struct shape shape;
+	int r = shape_resolve(&core->limits, &req, &shape, err);
+
+	if (r == 0)
+		r = template_use(core, image, &shape, on_part, part, NULL, NULL, &template, err);
+	if (r == 0)
+		template_release(core, template);
+	return r;
+}
+
+int core_image_build(struct core *core, const struct principal *who, const char *name, bool rebuild,
+		     core_progress_fn progress, void *arg, struct image_info *ret, struct err *err)
+{
+	_cleanup_work_ struct core *work = core_enter(core, err);
+	struct part build = { progress, arg, 0, 80 }, template = { progress, arg, 80, 100 };
+	struct image_info before, image;
+	bool was_there;
+	int r;
+
+	if (!work)
+		return -ESHUTDOWN;
+	r = check_admin(who, err);
+	if (r < 0)
+		return r;
+	was_there = image_get(core->images, name, &before, NULL) == 0;
+	r = image_build(core->images, name, rebuild,
+			clock_boottime_ms() + core->limits.image_build_deadline_ms, on_part, &build,
+			&image, err);
+	if (r < 0)
+		return r;
+	if (was_there && !str_eq(before.digest, image.digest))
+		templates_drop_image(core, before.digest);
+	r = prepare_template(core, &image, &template, err);
+	if (r < 0)
+		return r;
+	log_info("image built", "image=%s digest=%s", image.name, image.digest);
+	*ret = image;
+	return 0;
+}
+
+static int check_unused(struct core *core, const char *name, struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	int64_t n;
+	int r = db_begin_read(core->db, &txn, err);
+
+	if (r == 0)
+		r = sandboxes_count_image(&txn, name, &n, err);
+	if (r < 0 || n == 0)
+		return r;
+	err_code(err, -EBUSY, "image_in_use", "image '%s' has %lld living sandboxes", name,
+		 (long long)n);
+	err_hint(err, "destroy them first");
+	return -EBUSY;
+}
+
+int core_image_remove(struct core *core, const struct principal *who, const char *name,
+		      struct err *err)
+{
+	_cleanup_work_ struct core *work = core_enter(core, err);
+	struct image_info image;
+	int r;
+
+	if (!work)
+		return -ESHUTDOWN;
+	r = check_admin(who, err);
+	if (r < 0)
+		return r;
+	pthread_rwlock_wrlock(&core->images_lock);
+	r = check_unused(core, name, err);
+	if (r == 0 && image_get(core->images, name, &image, NULL) == 0)
+		templates_drop_image(core, image.digest);
+	if (r == 0)
+		r = image_remove(core->images, name, err);
+	pthread_rwlock_unlock(&core->images_lock);
+	return r;
+}

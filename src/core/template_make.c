@@ -1,0 +1,392 @@
+/*
+ * Making a template: boot a VM on a fresh disk with its memory in a file, let its agent answer, run
+ * a command so that what commands need is in the guest's page cache, stop it, save the device
+ * state.
+ *
+ * All of it happens in STATE/templates/making/<name>, where <name> also names the VM's cgroup: so a
+ * maker that dies leaves something that can be told from everything else, and is swept at the next
+ * start. The directory becomes the template by a rename.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/str.h"
+#include "core/internal.h"
+#include "loop/spawn.h"
+
+#define NAME_PREFIX	    "tpl_"
+#define MKFS_DEADLINE_MS    60000
+#define WARM_UP_DEADLINE_MS 60000
+#define SETTLE_MS	    200
+#define UID_RESERVE	    65536 /* above the sandboxes' uids */
+
+DEFINE_CLEANUP(DIR *, closedirp, closedir);
+
+struct making {
+	struct core *core;
+	const struct template *template;
+	const struct image_info *image;
+	const struct shape *shape;
+	core_progress_fn progress;
+	void *progress_arg;
+	char name[24];
+	char *dir, *run_dir, *memory_path, *state_path, *disk_path, *agent_path;
+	struct vmm_vm vm;
+	bool has_vm;
+	int64_t deadline_boottime_ms;
+};
+
+static void say(const struct making *m, int percent, const char *what)
+{
+	if (m->progress)
+		m->progress(m->progress_arg, percent, what);
+}
+
+static void making_init(struct making *m)
+{
+	char random[17];
+
+	rand_hex(random, sizeof(random) - 1);
+	snprintf(m->name, sizeof(m->name), NAME_PREFIX "%s", random);
+	m->dir = xasprintf("%s/templates/making/%s", m->core->state_dir, m->name);
+	m->run_dir = xasprintf("%s/run", m->dir);
+	m->memory_path = xasprintf("%s/memory", m->dir);
+	m->state_path = xasprintf("%s/state", m->dir);
+	m->disk_path = xasprintf("%s/disk", m->dir);
+	m->agent_path = xasprintf("%s/%s", m->run_dir, VMM_AGENT_SOCKET_NAME);
+	m->vm = VMM_VM_INIT;
+	m->deadline_boottime_ms = clock_boottime_ms() + m->core->limits.template_deadline_ms;
+}
+
+/* Takes back whatever there is, also after success, when only the name is left. */
+static void making_clear(struct making *m)
+{
+	if (m->has_vm) {
+		vmm_end(m->core->driver, &m->vm, "destroyed_by_user",
+			clock_boottime_ms() + VM_END_DEADLINE_MS, NULL);
+		vmm_release(&m->vm);
+	}
+	if (access(m->run_dir, F_OK) == 0)
+		vmm_sweep(m->core->driver, m->name, m->run_dir, NULL);
+	tree_remove(m->dir);
+	free(m->dir);
+	free(m->run_dir);
+	free(m->memory_path);
+	free(m->state_path);
+	free(m->disk_path);
+	free(m->agent_path);
+}
+
+/* ---- files ---- */
+
+static int make_sparse(const char *path, int64_t size_bytes, struct err *err)
+{
+	_cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0 || ftruncate(fd, size_bytes) < 0)
+		return err_set(err, -errno, "make '%s': %s", path, strerror(errno));
+	return 0;
+}
+
+/* The guest's writable layer. The tables of inodes are left to the kernel's zero pages: the file is
+ * sparse, what was never written reads as zeros. No blocks are reserved for root, because root is
+ * nobody special in a sandbox. */
+static int make_disk(const struct making *m, struct err *err)
+{
+	const char *argv[] = {
+		"mke2fs", "-q",	  "-F",
+		"-t",	  "ext4", "-m",
+		"0",	  "-E",	  "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0",
+		NULL,	  NULL
+	};
+	const struct spawn_spec spec = {
+		.argv = argv,
+		.stdin_fd = -1,
+		.stdout_fd = -1,
+		.stderr_fd = -1,
+	};
+	int r = make_sparse(m->disk_path, (int64_t)m->shape->disk_gb << 30, err);
+
+	if (r < 0)
+		return r;
+	argv[9] = m->disk_path;
+	return spawn_run(&spec, clock_boottime_ms() + MKFS_DEADLINE_MS, NULL, 0, NULL, NULL, err);
+}
+
+static int make_files(const struct making *m, struct err *err)
+{
+	int r = dir_make(m->run_dir, 0700);
+
+	if (r < 0)
+		return err_set(err, r, "make the directory '%s': %s", m->run_dir, strerror(-r));
+	say(m, 12, "making a disk");
+	r = make_disk(m, err);
+	if (r == 0)
+		r = make_sparse(m->memory_path, (int64_t)m->shape->memory_mb << 20, err);
+	return r;
+}
+
+/* ---- the VM ---- */
+
+static int boot(struct making *m, struct err *err)
+{
+	const struct core_limits *limits = &m->core->limits;
+	uint32_t random;
+	struct vmm_spec spec = {
+		.name = m->name,
+		.run_dir = m->run_dir,
+		.vcpus = shape_vcpus(m->shape),
+		.memory_mb = m->shape->memory_mb,
+		.root_image_path = m->image->path,
+		.disk_path = m->disk_path,
+		.memory_path = m->memory_path,
+		.memory_shared = true,
+		.expires_boottime_ms = m->deadline_boottime_ms,
+	};
+	int r;
+
+	rand_bytes(&random, sizeof(random));
+	spec.uid = (uid_t)(limits->sandbox_uid_base + limits->sandbox_uid_count +
+			   random % UID_RESERVE);
+	say(m, 20, "booting a VM of the image");
+	r = vmm_start(m->core->driver, &spec, m->deadline_boottime_ms, &m->vm, err);
+	m->has_vm = r == 0;
+	return r;
+}
+
+/* One command, waited for. */
+struct warm_up {
+	struct agent *agent;
+	const char *exec_id;
+	const char *command;
+	struct agent_exec *exec;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool done;
+	struct err err;
+};
+
+static void warm_up_end(struct warm_up *w, const struct err *err)
+{
+	pthread_mutex_lock(&w->lock);
+	w->done = true;
+	if (err)
+		w->err = *err;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void on_exited(void *arg, const struct agent_exit *exit)
+{
+	struct err err = ERR_INIT;
+
+	if (exit->exit_code == 0) {
+		warm_up_end(arg, NULL);
+		return;
+	}
+	err_set(&err, -EIO, "the first command in the guest ended with %d", exit->exit_code);
+	warm_up_end(arg, &err);
+}
+
+static void on_failed(void *arg, const struct err *err)
+{
+	warm_up_end(arg, err);
+}
+
+static void start_warm_up(void *arg)
+{
+	static const struct agent_exec_events events = {
+		.exited = on_exited,
+		.failed = on_failed,
+		.lost = on_failed,
+	};
+	struct warm_up *w = arg;
+	const struct agent_exec_spec spec = {
+		.exec_id = w->exec_id,
+		.command = w->command,
+		.timeout_ms = WARM_UP_DEADLINE_MS / 2,
+	};
+
+	w->exec = agent_exec_start(w->agent, &spec, &events, w);
+}
+
+static void stop_warm_up(void *arg)
+{
+	struct warm_up *w = arg;
+
+	agent_exec_free(w->exec);
+}
+
+static int run_warm_up(const struct making *m, struct agent *agent, const char *exec_id,
+		       const char *command, struct err *err)
+{
+	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
+	struct timespec until;
+	bool done;
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.changed, NULL);
+	loop_call(m->core->loop, start_warm_up, &w);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WARM_UP_DEADLINE_MS / 1000;
+	pthread_mutex_lock(&w.lock);
+	while (!w.done && pthread_cond_timedwait(&w.changed, &w.lock, &until) != ETIMEDOUT)
+		;
+	done = w.done;
+	pthread_mutex_unlock(&w.lock);
+	loop_call(m->core->loop, stop_warm_up, &w);
+	pthread_cond_destroy(&w.changed);
+	pthread_mutex_destroy(&w.lock);
+	if (!done)
+		return err_set(err, -ETIMEDOUT, "the first command in the guest did not end");
+	if (w.err.num < 0 && err)
+		*err = w.err;
+	return w.err.num;
+}
+
+/* What the first commands of most sandboxes touch: the shells, and the way to them. */
+static int warm_up(const struct making *m, struct agent *agent, struct err *err)
+{
+	int r = run_warm_up(m, agent, "exec_warm_1", "true", err);
+
+	if (r == 0)
+		r = run_warm_up(m, agent, "exec_warm_2",
+				"ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
+	return r;
+}
+
+static int wait_until_idle(const struct making *m, struct err *err)
+{
+	static const struct agent_identity none = { .apply = false };
+	struct agent *agent;
+	struct agent_info info;
+	int r = agent_open(m->core->loop, m->agent_path, &none, m->deadline_boottime_ms, NULL, NULL,
+			   &agent, &info, err);
+
+	if (r < 0)
+		return err_wrap(err, r, "the agent of the booted guest");
+	say(m, 70, "running a first command");
+	r = warm_up(m, agent, err);
+	agent_close(agent); /* the saved guest has nobody on the other end of its channel */
+	poll(NULL, 0, SETTLE_MS);
+	return r;
+}
+
+static int save(struct making *m, struct err *err)
+{
+	int r;
+
+	say(m, 78, "saving the VM's state");
+	r = vmm_save(m->core->driver, &m->vm, m->state_path, m->deadline_boottime_ms, err);
+	if (r < 0)
+		return r;
+	r = vmm_end(m->core->driver, &m->vm, "destroyed_by_user",
+		    clock_boottime_ms() + VM_END_DEADLINE_MS, err);
+	if (r < 0)
+		return r;
+	vmm_release(&m->vm);
+	m->has_vm = false;
+	r = vmm_sweep(m->core->driver, m->name, m->run_dir, err);
+	if (r < 0)
+		return r;
+	return tree_remove(m->run_dir);
+}
+
+/* ---- putting it in place ---- */
+
+static int sync_file(const char *path, struct err *err)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd) < 0)
+		return err_set(err, -errno, "sync '%s': %s", path, strerror(errno));
+	return 0;
+}
+
+static int install(const struct making *m, struct err *err)
+{
+	_cleanup_free_ char *parent = xasprintf("%s/templates", m->core->state_dir);
+	int r;
+
+	say(m, 82, "checking and storing the template");
+	r = sync_file(m->memory_path, err);
+	if (r == 0)
+		r = sync_file(m->disk_path, err);
+	if (r == 0)
+		r = template_write_manifest(m->dir, m->template,
+					    vmm_driver_fingerprint(m->core->driver), err);
+	if (r < 0)
+		return r;
+	dir_fsync(m->dir);
+	if (rename(m->dir, m->template->dir) < 0)
+		return err_set(err, -errno, "put the template in place as '%s': %s",
+			       m->template->dir, strerror(errno));
+	dir_fsync(parent);
+	return 0;
+}
+
+int template_make(struct core *core, const struct template *template,
+		  const struct image_info *image, const struct shape *shape,
+		  core_progress_fn progress, void *progress_arg, struct err *err)
+{
+	_cleanup_(making_clear) struct making m = {
+		.core = core,
+		.template = template,
+		.image = image,
+		.shape = shape,
+		.progress = progress,
+		.progress_arg = progress_arg,
+	};
+	int64_t began = clock_boottime_ms();
+	int r;
+
+	making_init(&m);
+	log_info("making a template", "template=%s image=%s memory_mb=%u", template->key,
+		 image->name, shape->memory_mb);
+	r = make_files(&m, err);
+	if (r == 0)
+		r = boot(&m, err);
+	if (r == 0)
+		r = wait_until_idle(&m, err);
+	if (r == 0)
+		r = save(&m, err);
+	if (r == 0)
+		r = install(&m, err);
+	if (r < 0)
+		return r;
+	log_info("template made", "template=%s duration_ms=%lld", template->key,
+		 (long long)(clock_boottime_ms() - began));
+	return 0;
+}
+
+void template_sweep_making(struct core *core)
+{
+	_cleanup_free_ char *path = xasprintf("%s/templates/making", core->state_dir);
+	_cleanup_(closedirp) DIR *dir = opendir(path);
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		_cleanup_free_ char *one = xasprintf("%s/%s", path, entry->d_name);
+		_cleanup_free_ char *run = xasprintf("%s/run", one);
+		struct err err = ERR_INIT;
+
+		if (!str_starts(entry->d_name, NAME_PREFIX))
+			continue;
+		if (vmm_sweep(core->driver, entry->d_name, run, &err) < 0) {
+			log_warn("left-over of a template cannot be ended", "name=%s error=\"%s\"",
+				 entry->d_name, err.message);
+			continue;
+		}
+		tree_remove(one);
+		log_info("half-made template removed", "name=%s", entry->d_name);
+	}
+}
