@@ -3,7 +3,8 @@
  *
  * The script (images/build-root) prints "progress PERCENT WHAT" lines and, last, "digest sha256:…".
  * It writes into a temporary name in DIR/blobs; a rename makes it a blob, and then the manifest is
- * replaced. Killed before the rename, a build leaves a temporary file, which the next build removes.
+ * replaced. Killed before the rename, a build leaves a temporary file, which the next build
+ * removes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,11 +28,11 @@
 #include "image/internal.h"
 #include "loop/spawn.h"
 
-#define LOCK_POLL_MS 200
-#define KEY_DEADLINE_MS 30000
-#define STOP_GRACE_MS 5000
-#define LINE_MAX_BYTES (64 * 1024)
-#define CONFIG_MAX (64 * 1024)
+#define LOCK_POLL_MS	 200
+#define KEY_DEADLINE_MS	 30000
+#define STOP_GRACE_MS	 5000
+#define LINE_MAX_BYTES	 (64 * 1024)
+#define CONFIG_MAX	 (64 * 1024)
 #define TEMPORARY_PREFIX ".tmp-"
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
@@ -49,7 +50,8 @@ int image_lock(struct image_store *store, int64_t deadline_boottime_ms, image_pr
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return err_set(err, -errno, "lock '%s': %s", path, strerror(errno));
 		if (clock_remaining_ms(deadline_boottime_ms) == 0) {
-			err_code(err, -ETIMEDOUT, "image_busy", "another image is being built or removed");
+			err_code(err, -ETIMEDOUT, "image_busy",
+				 "another image is being built or removed");
 			err_hint(err, "try again when it is done");
 			return -ETIMEDOUT;
 		}
@@ -85,7 +87,7 @@ static int read_script(int fd, int64_t deadline_boottime_ms, image_progress_fn p
 	char chunk[4096];
 
 	for (;;) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
+		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char *newline;
 		ssize_t n;
 
@@ -132,13 +134,13 @@ static void stop_script(struct child *child)
 	child_kill(child);
 }
 
-static int run_script(const char *const *argv, int64_t deadline_boottime_ms, image_progress_fn progress,
-		      void *arg, struct buf *last_line, struct err *err)
+static int run_script(const char *const *argv, int64_t deadline_boottime_ms,
+		      image_progress_fn progress, void *arg, struct buf *last_line, struct err *err)
 {
 	_cleanup_close_ int log_fd = memfd_create("build-log", MFD_CLOEXEC);
 	_cleanup_close_ int read_fd = -1;
 	_cleanup_close_ int write_fd = -1;
-	_cleanup_(child_kill) struct child child = {.pid = -1, .pidfd = -1};
+	_cleanup_(child_kill) struct child child = { .pid = -1, .pidfd = -1 };
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
 	int pipe_fds[2], status, r;
 	char tail[600];
@@ -210,7 +212,8 @@ static int recipe_not_found(struct image_store *store, const char *name, struct 
 			buf_printf(&names, "%s%.*s", names.len ? ", " : "", (int)(len - 7),
 				   entry->d_name);
 	}
-	err_code(err, -ENOENT, "recipe_not_found", "no recipe for an image '%.*s'", IMAGE_NAME_MAX, name);
+	err_code(err, -ENOENT, "recipe_not_found", "no recipe for an image '%.*s'", IMAGE_NAME_MAX,
+		 name);
 	err_hint(err, "there are recipes in '%s' for: %s", store->recipe_dir,
 		 names.len ? buf_str(&names) : "none");
 	return -ENOENT;
@@ -218,7 +221,7 @@ static int recipe_not_found(struct image_store *store, const char *name, struct 
 
 static int find_recipe(struct build *build, struct err *err)
 {
-	const char *argv[] = {NULL, "--key", NULL, NULL};
+	const char *argv[] = { NULL, "--key", NULL, NULL };
 	_cleanup_buf_ struct buf key = BUF_INIT;
 	int r;
 
@@ -312,7 +315,8 @@ static int install(const struct build *build, const char *digest, struct err *er
 
 	if (chmod(build->temporary, 0444) < 0 || stat(build->temporary, &st) < 0 ||
 	    rename(build->temporary, blob) < 0)
-		return err_set(err, -errno, "put the image in place as '%s': %s", blob, strerror(errno));
+		return err_set(err, -errno, "put the image in place as '%s': %s", blob,
+			       strerror(errno));
 	dir_fsync(blobs);
 	image_read_manifest(build->store, build->name, &before, NULL);
 	r = write_manifest(build, digest, st.st_size, err);
@@ -326,7 +330,7 @@ static int install(const struct build *build, const char *digest, struct err *er
 
 static int build_locked(struct build *build, struct err *err)
 {
-	const char *argv[] = {build->script, build->recipe, NULL, NULL};
+	const char *argv[] = { build->script, build->recipe, NULL, NULL };
 	_cleanup_buf_ struct buf last_line = BUF_INIT;
 	char random[17];
 	const char *digest;
@@ -334,10 +338,12 @@ static int build_locked(struct build *build, struct err *err)
 
 	remove_leftovers(build);
 	rand_hex(random, sizeof(random) - 1);
-	build->temporary = xasprintf("%s/blobs/" TEMPORARY_PREFIX "%s.erofs", build->store->dir, random);
+	build->temporary =
+		xasprintf("%s/blobs/" TEMPORARY_PREFIX "%s.erofs", build->store->dir, random);
 	build->temporary_config = xasprintf("%s.json", build->temporary);
 	argv[2] = build->temporary;
-	r = run_script(argv, build->deadline_boottime_ms, build->progress, build->arg, &last_line, err);
+	r = run_script(argv, build->deadline_boottime_ms, build->progress, build->arg, &last_line,
+		       err);
 	if (r < 0)
 		return r;
 	digest = buf_str(&last_line);
@@ -347,8 +353,9 @@ static int build_locked(struct build *build, struct err *err)
 	return install(build, digest + 7, err);
 }
 
-int image_build(struct image_store *store, const char *name, bool rebuild, int64_t deadline_boottime_ms,
-		image_progress_fn progress, void *arg, struct image_info *ret, struct err *err)
+int image_build(struct image_store *store, const char *name, bool rebuild,
+		int64_t deadline_boottime_ms, image_progress_fn progress, void *arg,
+		struct image_info *ret, struct err *err)
 {
 	_cleanup_(build_clear) struct build build = {
 		.store = store,

@@ -2,9 +2,10 @@
  * The image directory.
  *
  * Several daemons may share it (a development daemon beside the system's), so that every change
- * happens under flock on DIR/lock, and reading needs no lock: manifests are replaced by rename, and a
- * blob is put in place before the manifest that names it. A blob is named by its content; whatever is
- * in DIR/blobs under a temporary name belongs to a build that died and is removed by the next one.
+ * happens under flock on DIR/lock, and reading needs no lock: manifests are replaced by rename, and
+ * a blob is put in place before the manifest that names it. A blob is named by its content;
+ * whatever is in DIR/blobs under a temporary name belongs to a build that died and is removed by
+ * the next one.
  */
 #include "image/image.h"
 
@@ -57,7 +58,8 @@ bool image_name_valid(const char *name)
 	if (len == 0 || len > IMAGE_NAME_MAX)
 		return false;
 	for (size_t i = 0; i < len; i++) {
-		bool alnum = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9');
+		bool alnum =
+			(name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9');
 
 		if (!alnum && (i == 0 || !strchr("._-", name[i])))
 			return false;
@@ -96,10 +98,10 @@ int image_read_manifest(const struct image_store *store, const char *name, json_
 	return r < 0 ? err_wrap(err, r, "image manifest '%s'", path) : 0;
 }
 
-static int info_from_manifest(const struct image_store *store, const char *name, const json_t *manifest,
-			      struct image_info *ret, struct err *err)
+static int info_from_manifest(const struct image_store *store, const char *name,
+			      const json_t *manifest, struct image_info *ret, struct err *err)
 {
-	struct image_info info = {0};
+	struct image_info info = { 0 };
 	const json_t *config = json_object_get(manifest, "config");
 	const char *digest = json_get_str(manifest, "digest", "");
 	_cleanup_free_ char *path = NULL;
@@ -110,8 +112,8 @@ static int info_from_manifest(const struct image_store *store, const char *name,
 				"the manifest of image '%s' has no valid digest", name);
 	path = image_blob_path(store, digest);
 	if (stat(path, &st) < 0)
-		return err_code(err, -EBADMSG, "image_damaged", "the file of image '%s' is missing: %s",
-				name, path);
+		return err_code(err, -EBADMSG, "image_damaged",
+				"the file of image '%s' is missing: %s", name, path);
 	info.size_bytes = json_get_int(manifest, "size_bytes", -1);
 	if (st.st_size != info.size_bytes)
 		return err_code(err, -EBADMSG, "image_damaged",
@@ -159,7 +161,8 @@ static int not_found(struct image_store *store, const char *name, struct err *er
 		join_names(items, n, &names);
 	err_code(err, -ENOENT, "image_not_found", "no image '%.*s'", IMAGE_NAME_MAX, name);
 	if (n > 0)
-		err_hint(err, "use one of: %s; or build it: skerry image build NAME", buf_str(&names));
+		err_hint(err, "use one of: %s; or build it: skerry image build NAME",
+			 buf_str(&names));
 	else
 		err_hint(err, "build one first: skerry image build base");
 	return -ENOENT;
@@ -217,7 +220,8 @@ int image_list(struct image_store *store, struct image_info **ret, size_t *ret_n
 /* ---- removing ---- */
 
 /* The caller holds the lock. */
-static int digest_used(struct image_store *store, const char *digest, bool *ret_used, struct err *err)
+static int digest_used(struct image_store *store, const char *digest, bool *ret_used,
+		       struct err *err)
 {
 	_cleanup_free_ struct image_info *items = NULL;
 	size_t n;

@@ -22,7 +22,8 @@ int accounts_insert(struct db_txn *txn, const char *id, const char *name, int64_
 		    struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "insert into accounts (id, name, created_unix_ms) values ($1, $2, $3)",
+	int r = db_query(txn,
+			 "insert into accounts (id, name, created_unix_ms) values ($1, $2, $3)",
 			 &query, err);
 
 	if (r < 0)
@@ -67,7 +68,7 @@ int keys_insert(struct db_txn *txn, const struct key_row *row, struct err *err)
 int keys_by_hash(struct db_txn *txn, const char *hash, struct key_row *ret, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	struct key_row row = {0};
+	struct key_row row = { 0 };
 	int r = db_query(txn,
 			 "select id, account_id, hash, prefix, label, admin, created_unix_ms,"
 			 " expires_unix_ms, revoked_unix_ms from keys where hash = $1",

@@ -7,11 +7,11 @@
 #include "store/db.h"
 
 #define ACCOUNT_ID_SIZE 24
-#define KEY_ID_SIZE 24
-#define KEY_PREFIX "sk_"
-#define KEY_RANDOM_LEN 40
-#define KEY_TEXT_SIZE (sizeof(KEY_PREFIX) + KEY_RANDOM_LEN)
-#define KEY_HASH_SIZE 65 /* SHA-256 in hex */
+#define KEY_ID_SIZE	24
+#define KEY_PREFIX	"sk_"
+#define KEY_RANDOM_LEN	40
+#define KEY_TEXT_SIZE	(sizeof(KEY_PREFIX) + KEY_RANDOM_LEN)
+#define KEY_HASH_SIZE	65 /* SHA-256 in hex */
 
 struct key_row {
 	char id[KEY_ID_SIZE];

@@ -2,8 +2,8 @@
  * SQLite behind db.h.
  *
  * Two connections in WAL mode: the writer, whose mutex makes write transactions queue up in order
- * instead of spinning on SQLITE_BUSY, and the reader. synchronous=FULL syncs the log at every commit.
- * A directory is locked by its daemon before this opens, so that nobody else writes.
+ * instead of spinning on SQLITE_BUSY, and the reader. synchronous=FULL syncs the log at every
+ * commit. A directory is locked by its daemon before this opens, so that nobody else writes.
  */
 #include "store/db.h"
 
@@ -128,7 +128,7 @@ int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct e
 
 	if (r != SQLITE_OK)
 		return sqlite_error(txn->conn->sqlite, r, "prepare a statement", err);
-	*ret = (struct db_query){.txn = txn, .stmt = stmt, .bind_result = SQLITE_OK};
+	*ret = (struct db_query){ .txn = txn, .stmt = stmt, .bind_result = SQLITE_OK };
 	return 0;
 }
 
@@ -219,7 +219,8 @@ void db_query_end(struct db_query *query)
 static int conn_open(struct db_conn *conn, const char *path, struct err *err)
 {
 	int r = sqlite3_open_v2(path, &conn->sqlite,
-				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+				NULL);
 
 	if (r != SQLITE_OK)
 		return sqlite_error(conn->sqlite, r, "open", err);
@@ -252,7 +253,8 @@ static int check_integrity(struct db *db, struct err *err)
 static int schema_version(struct db_txn *txn, int64_t *ret_version, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "select coalesce(max(version), 0) from schema_migrations", &query, err);
+	int r = db_query(txn, "select coalesce(max(version), 0) from schema_migrations", &query,
+			 err);
 
 	if (r == 0)
 		r = db_step(&query, err);
@@ -262,14 +264,17 @@ static int schema_version(struct db_txn *txn, int64_t *ret_version, struct err *
 	return 0;
 }
 
-static int apply_migration(struct db_txn *txn, const struct db_migration *migration, struct err *err)
+static int apply_migration(struct db_txn *txn, const struct db_migration *migration,
+			   struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int r = conn_exec(txn->conn, migration->sql, migration->name, err);
 
 	if (r == 0)
-		r = db_query(txn, "insert into schema_migrations (version, applied_unix_ms) values ($1, $2)",
-			     &query, err);
+		r = db_query(
+			txn,
+			"insert into schema_migrations (version, applied_unix_ms) values ($1, $2)",
+			&query, err);
 	if (r < 0)
 		return r;
 	db_bind_int(&query, 1, migration->version);
@@ -282,7 +287,7 @@ static int migrate(struct db *db, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int64_t newest = db_migrations[db_n_migrations - 1].version;
-	int64_t version;
+	int64_t version = 0;
 	int r = db_begin_write(db, &txn, err);
 
 	if (r == 0)

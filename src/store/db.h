@@ -2,12 +2,12 @@
  * The database: a narrow layer over SQLite that PostgreSQL could take the place of. It knows
  * connections, transactions and statements; what the tables mean is said in the files beside it.
  *
- * Every statement runs within a transaction. One write transaction runs at a time (they wait for each
- * other); reads have a connection of their own, see what was committed last and never wait for a
- * write to reach the disk. What db_commit has returned 0 for survives a crash of the host.
+ * Every statement runs within a transaction. One write transaction runs at a time (they wait for
+ * each other); reads have a connection of their own, see what was committed last and never wait for
+ * a write to reach the disk. What db_commit has returned 0 for survives a crash of the host.
  *
- * All functions block and may be called from any thread; a transaction is used by one thread. SQL is
- * kept to what both databases understand; parameters are written $1, $2, ….
+ * All functions block and may be called from any thread; a transaction is used by one thread. SQL
+ * is kept to what both databases understand; parameters are written $1, $2, ….
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct db_txn {
 	struct db_conn *conn; /* NULL: not begun or ended */
 };
 #define _cleanup_txn_ _cleanup_(db_rollback)
-#define DB_TXN_INIT ((struct db_txn){0})
+#define DB_TXN_INIT   ((struct db_txn){ 0 })
 
 int db_begin_write(struct db *db, struct db_txn *ret, struct err *err);
 int db_begin_read(struct db *db, struct db_txn *ret, struct err *err);
@@ -46,7 +46,7 @@ struct db_query {
 	int bind_result;
 };
 #define _cleanup_query_ _cleanup_(db_query_end)
-#define DB_QUERY_INIT ((struct db_query){0})
+#define DB_QUERY_INIT	((struct db_query){ 0 })
 
 int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct err *err);
 /* Texts are copied; NULL binds NULL. param counts from 1. A failure shows at the next step. */
@@ -55,7 +55,8 @@ void db_bind_int(struct db_query *query, int param, int64_t value);
 void db_bind_null(struct db_query *query, int param);
 /* 1: there is a row, 0: the end, negative: -EEXIST (a constraint), -ENOSPC, -EUCLEAN, -EIO, …. */
 int db_step(struct db_query *query, struct err *err);
-/* Steps a statement that gives no rows. *ret_changed (may be NULL) is the number of rows changed. */
+/* Steps a statement that gives no rows. *ret_changed (may be NULL) is the number of rows changed.
+ */
 int db_run(struct db_query *query, int64_t *ret_changed, struct err *err);
 /* Columns count from 0. NULL reads as 0 and as "". The text is borrowed until the next step. */
 int64_t db_column_int(const struct db_query *query, int column);

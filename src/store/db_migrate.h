@@ -1,4 +1,5 @@
-/* The schema's history: the files in migrations/, embedded by the build in the order of their numbers. */
+/* The schema's history: the files in migrations/, embedded by the build in the order of their
+ * numbers. */
 #pragma once
 
 #include <stddef.h>

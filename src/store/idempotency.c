@@ -5,8 +5,8 @@
 
 #include "base/str.h"
 
-int idempotency_get(struct db_txn *txn, const char *account_id, const char *name, int64_t now_unix_ms,
-		    struct idempotency_row *ret, struct err *err)
+int idempotency_get(struct db_txn *txn, const char *account_id, const char *name,
+		    int64_t now_unix_ms, struct idempotency_row *ret, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int r = db_query(txn,
@@ -67,7 +67,8 @@ int idempotency_forget(struct db_txn *txn, const char *sandbox_id, struct err *e
 int idempotency_delete_expired(struct db_txn *txn, int64_t now_unix_ms, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "delete from idempotency_keys where expires_unix_ms <= $1", &query, err);
+	int r = db_query(txn, "delete from idempotency_keys where expires_unix_ms <= $1", &query,
+			 err);
 
 	if (r < 0)
 		return r;

@@ -11,8 +11,8 @@ struct idempotency_row {
 };
 
 /* -ENOENT when the account has no such key, or it has expired by now_unix_ms. */
-int idempotency_get(struct db_txn *txn, const char *account_id, const char *name, int64_t now_unix_ms,
-		    struct idempotency_row *ret, struct err *err);
+int idempotency_get(struct db_txn *txn, const char *account_id, const char *name,
+		    int64_t now_unix_ms, struct idempotency_row *ret, struct err *err);
 /* Takes the place of an expired one of the same name. */
 int idempotency_set(struct db_txn *txn, const char *account_id, const char *name,
 		    const char *request_hash, const char *sandbox_id, int64_t expires_unix_ms,

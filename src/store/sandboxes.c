@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-#define ROW_COLUMNS                                                                             \
-	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb," \
-	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"            \
+#define ROW_COLUMNS                                                                                \
+	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
+	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
 	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text"
 
 void sandbox_row_clear(struct sandbox_row *row)
@@ -34,7 +34,7 @@ static void copy_column(char *out, size_t out_size, const struct db_query *query
 /* The columns are those of ROW_COLUMNS. */
 static void read_row(const struct db_query *query, struct sandbox_row *ret)
 {
-	struct sandbox_row row = {0};
+	struct sandbox_row row = { 0 };
 	int c = 0;
 
 	copy_column(row.id, sizeof(row.id), query, c++);
@@ -62,7 +62,8 @@ static void read_row(const struct db_query *query, struct sandbox_row *ret)
 	*ret = row;
 }
 
-static int read_rows(struct db_query *query, struct sandbox_row **ret, size_t *ret_n, struct err *err)
+static int read_rows(struct db_query *query, struct sandbox_row **ret, size_t *ret_n,
+		     struct err *err)
 {
 	struct sandbox_row *rows = NULL;
 	size_t n = 0, cap = 0;
@@ -88,7 +89,8 @@ static int insert_label(struct db_txn *txn, const char *id, const struct sandbox
 			struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "insert into sandbox_labels (sandbox_id, name, value) values ($1, $2, $3)",
+	int r = db_query(txn,
+			 "insert into sandbox_labels (sandbox_id, name, value) values ($1, $2, $3)",
 			 &query, err);
 
 	if (r < 0)
@@ -103,10 +105,11 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int p = 1;
-	int r = db_query(txn,
-			 "insert into sandboxes (" ROW_COLUMNS ") values ($1, $2, $3, $4, $5, $6, $7,"
-			 " $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', '')",
-			 &query, err);
+	int r = db_query(
+		txn,
+		"insert into sandboxes (" ROW_COLUMNS ") values ($1, $2, $3, $4, $5, $6, $7,"
+		" $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', '')",
+		&query, err);
 
 	if (r < 0)
 		return r;
@@ -141,8 +144,8 @@ int sandboxes_insert(struct db_txn *txn, const struct sandbox_row *row,
 	return r;
 }
 
-int sandboxes_get(struct db_txn *txn, const char *id, const char *account_id, struct sandbox_row *ret,
-		  struct err *err)
+int sandboxes_get(struct db_txn *txn, const char *id, const char *account_id,
+		  struct sandbox_row *ret, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int r = db_query(txn,
@@ -181,7 +184,8 @@ static int count_by(struct db_txn *txn, const char *sql, const char *value, int6
 	return 0;
 }
 
-int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *ret_n, struct err *err)
+int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *ret_n,
+			  struct err *err)
 {
 	return count_by(txn,
 			"select count(*) from sandboxes where account_id = $1"
@@ -200,7 +204,8 @@ int sandboxes_uid_taken(struct db_txn *txn, const char *node_id, int64_t uid, bo
 			struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "select 1 from sandboxes where node_id = $1 and uid = $2", &query, err);
+	int r = db_query(txn, "select 1 from sandboxes where node_id = $1 and uid = $2", &query,
+			 err);
 
 	if (r < 0)
 		return r;
@@ -230,12 +235,13 @@ static void list_sql(const struct sandbox_filter *filter, struct buf *sql)
 	if (filter->label_name)
 		buf_append_str(sql, ")");
 	if (filter->before_created_unix_ms)
-		buf_append_str(sql, " and (created_unix_ms < $6 or (created_unix_ms = $6 and id < $7))");
+		buf_append_str(sql,
+			       " and (created_unix_ms < $6 or (created_unix_ms = $6 and id < $7))");
 	buf_append_str(sql, " order by created_unix_ms desc, id desc limit $8");
 }
 
-int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter, struct sandbox_row **ret,
-		   size_t *ret_n, struct err *err)
+int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter,
+		   struct sandbox_row **ret, size_t *ret_n, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	_cleanup_buf_ struct buf sql = BUF_INIT;
@@ -262,14 +268,15 @@ int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter, stru
 	return read_rows(&query, ret, ret_n, err);
 }
 
-int sandboxes_unended(struct db_txn *txn, const char *node_id, struct sandbox_row **ret, size_t *ret_n,
-		      struct err *err)
+int sandboxes_unended(struct db_txn *txn, const char *node_id, struct sandbox_row **ret,
+		      size_t *ret_n, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn,
-			 "select " ROW_COLUMNS " from sandboxes"
-			 " where node_id = $1 and ended_unix_ms is null order by created_unix_ms, id",
-			 &query, err);
+	int r = db_query(
+		txn,
+		"select " ROW_COLUMNS " from sandboxes"
+		" where node_id = $1 and ended_unix_ms is null order by created_unix_ms, id",
+		&query, err);
 
 	if (r < 0)
 		return r;
@@ -293,8 +300,8 @@ int sandboxes_move(struct db_txn *txn, const char *id, const char *from, const c
 		   struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn, "update sandboxes set status = $1 where id = $2 and status = $3", &query,
-			 err);
+	int r = db_query(txn, "update sandboxes set status = $1 where id = $2 and status = $3",
+			 &query, err);
 
 	if (r < 0)
 		return r;
@@ -317,13 +324,15 @@ static int set_time(struct db_txn *txn, const char *sql, const char *id, int64_t
 	return run_one(&query, id, err);
 }
 
-int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_unix_ms, struct err *err)
+int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_unix_ms,
+			  struct err *err)
 {
 	return set_time(txn, "update sandboxes set started_unix_ms = $1 where id = $2", id,
 			started_unix_ms, err);
 }
 
-int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms, struct err *err)
+int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms,
+			  struct err *err)
 {
 	return set_time(txn,
 			"update sandboxes set expires_unix_ms = $1"
@@ -331,14 +340,16 @@ int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_un
 			id, expires_unix_ms, err);
 }
 
-int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *end, struct err *err)
+int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *end,
+		  struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn,
-			 "update sandboxes set status = $1, started_unix_ms = coalesce($2, started_unix_ms),"
-			 " ended_unix_ms = $3, reason = $4, reason_text = $5, uid = null"
-			 " where id = $6 and ended_unix_ms is null",
-			 &query, err);
+	int r = db_query(
+		txn,
+		"update sandboxes set status = $1, started_unix_ms = coalesce($2, started_unix_ms),"
+		" ended_unix_ms = $3, reason = $4, reason_text = $5, uid = null"
+		" where id = $6 and ended_unix_ms is null",
+		&query, err);
 
 	if (r < 0)
 		return r;
@@ -354,7 +365,8 @@ int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *
 	return run_one(&query, id, err);
 }
 
-int sandboxes_delete_ended_before(struct db_txn *txn, int64_t unix_ms, int64_t *ret_n, struct err *err)
+int sandboxes_delete_ended_before(struct db_txn *txn, int64_t unix_ms, int64_t *ret_n,
+				  struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int r = db_query(txn, "delete from sandboxes where ended_unix_ms < $1", &query, err);

@@ -1,6 +1,6 @@
 /*
- * Sandboxes as rows. The words of status are the core's; which moves between them are allowed is said
- * there (core/status.h). Here a move is a compare-and-swap, so that of two movers one wins.
+ * Sandboxes as rows. The words of status are the core's; which moves between them are allowed is
+ * said there (core/status.h). Here a move is a compare-and-swap, so that of two movers one wins.
  */
 #pragma once
 
@@ -26,11 +26,11 @@ struct sandbox_row {
 	char isolation[16];
 	char *labels; /* a JSON object of strings; owned */
 	uint64_t generation;
-	int64_t uid;             /* 0 once it has no process */
+	int64_t uid; /* 0 once it has no process */
 	int64_t created_unix_ms;
 	int64_t expires_unix_ms;
 	int64_t started_unix_ms; /* 0: never ran */
-	int64_t ended_unix_ms;   /* 0: may still have a process */
+	int64_t ended_unix_ms;	 /* 0: may still have a process */
 	char reason[32];
 	char reason_text[256];
 };
@@ -46,10 +46,11 @@ struct sandbox_label {
 int sandboxes_insert(struct db_txn *txn, const struct sandbox_row *row,
 		     const struct sandbox_label *labels, size_t n_labels, struct err *err);
 /* account_id NULL: of any account. -ENOENT. */
-int sandboxes_get(struct db_txn *txn, const char *id, const char *account_id, struct sandbox_row *ret,
-		  struct err *err);
+int sandboxes_get(struct db_txn *txn, const char *id, const char *account_id,
+		  struct sandbox_row *ret, struct err *err);
 /* Those that count against the quota: creating, running, pausing, resuming. */
-int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *ret_n, struct err *err);
+int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *ret_n,
+			  struct err *err);
 /* Those that are not ended, of all accounts, with this image. */
 int sandboxes_count_image(struct db_txn *txn, const char *image, int64_t *ret_n, struct err *err);
 int sandboxes_uid_taken(struct db_txn *txn, const char *node_id, int64_t uid, bool *ret_taken,
@@ -57,34 +58,38 @@ int sandboxes_uid_taken(struct db_txn *txn, const char *node_id, int64_t uid, bo
 
 struct sandbox_filter {
 	const char *account_id;
-	const char *status;      /* NULL: not ended; "all"; or one */
-	const char *image;       /* NULL: any */
-	const char *label_name;  /* NULL: any */
-	const char *label_value; /* NULL: any */
+	const char *status;		/* NULL: not ended; "all"; or one */
+	const char *image;		/* NULL: any */
+	const char *label_name;		/* NULL: any */
+	const char *label_value;	/* NULL: any */
 	int64_t before_created_unix_ms; /* 0: from the newest */
 	const char *before_id;
 	uint32_t limit;
 };
 /* Newest first. */
-int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter, struct sandbox_row **ret,
-		   size_t *ret_n, struct err *err);
+int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter,
+		   struct sandbox_row **ret, size_t *ret_n, struct err *err);
 /* All of a node that are not ended, oldest first: what recovery goes through. */
-int sandboxes_unended(struct db_txn *txn, const char *node_id, struct sandbox_row **ret, size_t *ret_n,
-		      struct err *err);
+int sandboxes_unended(struct db_txn *txn, const char *node_id, struct sandbox_row **ret,
+		      size_t *ret_n, struct err *err);
 
 /* -ESTALE when the status is not `from` (any more). */
 int sandboxes_move(struct db_txn *txn, const char *id, const char *from, const char *to,
 		   struct err *err);
-int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_unix_ms, struct err *err);
-int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms, struct err *err);
+int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_unix_ms,
+			  struct err *err);
+int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms,
+			  struct err *err);
 
 struct sandbox_end {
-	const char *status;      /* "destroyed" or "failed" */
+	const char *status;	 /* "destroyed" or "failed" */
 	int64_t started_unix_ms; /* 0: as it is */
 	int64_t ended_unix_ms;
 	const char *reason;
 	const char *reason_text;
 };
 /* Makes the tombstone and gives the uid back. -ESTALE when it had ended already. */
-int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *end, struct err *err);
-int sandboxes_delete_ended_before(struct db_txn *txn, int64_t unix_ms, int64_t *ret_n, struct err *err);
+int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *end,
+		  struct err *err);
+int sandboxes_delete_ended_before(struct db_txn *txn, int64_t unix_ms, int64_t *ret_n,
+				  struct err *err);
