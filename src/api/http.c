@@ -54,44 +54,51 @@ static int parse_address(const char *text, uint16_t port, union address *ret, so
 	return 0;
 }
 
-static int listen_error(struct err *err, const struct http_config *config, const char *step)
+static int listen_error(struct err *err, const char *address, uint16_t port, const char *step)
 {
 	int num = -errno;
 
 	if (num == -EADDRINUSE) {
 		err_code(err, num, "address_in_use", "listen on %s port %u: the port is taken",
-			 config->address, config->port);
+			 address, port);
 		return err_hint(err, "stop the other server, or choose another port with --listen");
 	}
-	return err_set(err, num, "listen on %s port %u: %s: %s", config->address, config->port,
-		       step, strerror(-num));
+	return err_set(err, num, "listen on %s port %u: %s: %s", address, port, step,
+		       strerror(-num));
 }
 
-static int open_listener(const struct http_config *config, int *ret_fd, uint16_t *ret_port,
-			 struct err *err)
+int http_listen(const char *address_text, uint16_t port, int *ret_fd, struct err *err)
 {
 	union address address;
 	socklen_t len = 0;
 	_cleanup_close_ int fd = -1;
 	const int on = 1;
 
-	if (parse_address(config->address, config->port, &address, &len) < 0)
+	if (parse_address(address_text, port, &address, &len) < 0)
 		return err_code(err, -EINVAL, "invalid_argument",
-				"listen on \"%s\": not an IPv4 or IPv6 address", config->address);
+				"listen on \"%s\": not an IPv4 or IPv6 address", address_text);
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return listen_error(err, config, "socket");
+		return listen_error(err, address_text, port, "socket");
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0)
-		return listen_error(err, config, "SO_REUSEADDR");
+		return listen_error(err, address_text, port, "SO_REUSEADDR");
 	if (bind(fd, &address.any, len) < 0)
-		return listen_error(err, config, "bind");
+		return listen_error(err, address_text, port, "bind");
 	if (listen(fd, LISTEN_BACKLOG) < 0)
-		return listen_error(err, config, "listen");
+		return listen_error(err, address_text, port, "listen");
+	*ret_fd = STEAL_FD(fd);
+	return 0;
+}
+
+static int port_of(int fd, uint16_t *ret_port, struct err *err)
+{
+	union address address;
+	socklen_t len = sizeof(address);
+
 	if (getsockname(fd, &address.any, &len) < 0)
-		return listen_error(err, config, "getsockname");
+		return err_set(err, -errno, "ask for the port: %s", strerror(errno));
 	*ret_port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port
 							   : address.v6.sin6_port);
-	*ret_fd = STEAL_FD(fd);
 	return 0;
 }
 
@@ -208,11 +215,11 @@ int http_server_new(const struct http_config *config, struct http_server **ret, 
 {
 	struct http_server *server = xcalloc(1, sizeof(*server));
 	struct attach_job job = { .server = server, .err = err };
-	int rc;
+	int rc = 0;
 
 	server->refs = 1;
 	server->config = *config;
-	server->listen_fd = -1;
+	server->listen_fd = config->listen_fd;
 	server->watch_fd = -1;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->watch_lock, NULL);
@@ -221,7 +228,10 @@ int http_server_new(const struct http_config *config, struct http_server **ret, 
 	LIST_INIT(&server->active);
 	TAILQ_INIT(&server->streams);
 
-	rc = open_listener(config, &server->listen_fd, &server->port, err);
+	if (server->listen_fd < 0)
+		rc = http_listen(config->address, config->port, &server->listen_fd, err);
+	if (rc == 0)
+		rc = port_of(server->listen_fd, &server->port, err);
 	if (rc == 0) {
 		loop_call(config->loop, attach_to_loop, &job);
 		rc = job.result;

@@ -30,6 +30,7 @@ typedef void (*http_handler_fn)(void *arg, struct http_request *req);
 struct http_config {
 	const char *address;	  /* "127.0.0.1", "::1", "0.0.0.0", "localhost" … */
 	uint16_t port;		  /* 0: any free one */
+	int listen_fd;		  /* from http_listen, taken over; -1: opened by http_server_new */
 	const char *tls_cert_pem; /* contents, used during http_server_new only; NULL: plain */
 	const char *tls_key_pem;
 	uint64_t body_max_bytes; /* of larger bodies a bounded rest is read and dropped, then the
@@ -45,6 +46,10 @@ struct http_config {
 	void *arg;
 };
 
+/* A socket that listens already, so that a taken port is known before anything else is done, and
+ * clients wait instead of being refused while a daemon starts. -EADDRINUSE (code "address_in_use").
+ */
+int http_listen(const char *address, uint16_t port, int *ret_fd, struct err *err);
 /* -EADDRINUSE (code "address_in_use") and the like with the address in err. */
 int http_server_new(const struct http_config *config, struct http_server **ret, struct err *err);
 uint16_t http_server_port(const struct http_server *server);
