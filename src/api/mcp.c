@@ -26,12 +26,12 @@ struct mcp {
 	struct mcp_calls *calls;
 };
 
-struct mcp *mcp_new(struct core *core, struct loop *loop)
+struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool)
 {
 	struct mcp *mcp = xcalloc(1, sizeof(*mcp));
 
 	mcp->core = core;
-	mcp->calls = mcp_calls_new(core, loop);
+	mcp->calls = mcp_calls_new(core, loop, pool);
 	return mcp;
 }
 

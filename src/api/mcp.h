@@ -11,11 +11,13 @@
 #include "api/http.h"
 #include "core/core.h"
 #include "loop/loop.h"
+#include "loop/pool.h"
 
 struct mcp;
 
-/* core and loop are borrowed and outlive it; the loop must be running or start later. */
-struct mcp *mcp_new(struct core *core, struct loop *loop);
+/* All are borrowed and outlive it; the loop is running or starts later. pool: where calls go on
+ * that are followed for progress. */
+struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool);
 /* After the HTTP server has gone, so that no call is left. The loop must still run. NULL is fine.
  */
 void mcp_free(struct mcp *mcp);

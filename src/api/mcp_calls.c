@@ -1,7 +1,9 @@
 /*
- * Life of a call: started on a worker, linked into the list of calls under way, answered in
- * `finished` on whatever thread ends it. Two references: one of the operation (dropped at the end
- * of `finished`) and short ones of those who cancel.
+ * Life of a call: started on a worker, linked into the list of calls under way, done in one step
+ * or, where a command is followed for progress, in several, each of them an operation of its own.
+ * Whatever thread ends the last step answers. A call has one reference of its steps, dropped with
+ * the answer; a step has one of its operation, dropped at the end of `finished`; those who cancel
+ * take short ones.
  *
  * Cancelling ends the wait and silences the answer; the command goes on in its sandbox and can be
  * picked up by exec_wait. A sandbox that was made for a caller who has gone is destroyed again, as
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "api/mcp_follow.h"
 #include "api/mcp_tools.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -29,19 +32,31 @@
 #define PROGRESS_GAP_MS	    1000  /* news is sent this often at most */
 #define PROGRESS_SILENCE_MS 10000 /* without news, this often */
 
+struct mcp_step {
+	struct op_call op;
+	struct mcp_call *call;
+	atomic_uint refs;
+};
+
 struct mcp_call {
 	LIST_ENTRY(mcp_call) link;
-	struct op_call op;
 	struct mcp_calls *calls;
 	struct mcp_exchange *exchange;
 	struct mcp_caller caller;
+	const struct op *op; /* what was asked for */
 	enum mcp_era era;
 	json_t *id;
-	json_t *progress_token; /* NULL: nobody asked */
+	json_t *progress_token; /* NULL: nobody asked, or nowhere to send it */
 	atomic_uint refs;
-	atomic_bool silent;
+
+	/* between steps, by one thread at a time */
+	struct mcp_follow follow;
+	json_t *next_args;
+	json_t *latest; /* the last answer that could be the caller's */
 
 	/* under calls->lock */
+	struct mcp_step *step; /* under way */
+	bool silent;
 	int64_t started_ms;
 	int64_t reported_ms;
 	int64_t reported_value; /* milliseconds since the start, strictly increasing */
@@ -52,6 +67,7 @@ struct mcp_call {
 struct mcp_calls {
 	struct core *core;
 	struct loop *loop;
+	struct pool *pool;
 	struct loop_timer *timer; /* loop's thread */
 	pthread_mutex_t lock;
 	LIST_HEAD(, mcp_call) live;
@@ -61,11 +77,21 @@ static void call_unref(struct mcp_call *call)
 {
 	if (atomic_fetch_sub(&call->refs, 1) > 1)
 		return;
-	op_call_clear(&call->op);
+	mcp_follow_clear(&call->follow);
 	mcp_exchange_unref(call->exchange);
 	json_decref(call->id);
 	json_decref(call->progress_token);
+	json_decref(call->next_args);
+	json_decref(call->latest);
 	free(call);
+}
+
+static void step_unref(struct mcp_step *step)
+{
+	if (atomic_fetch_sub(&step->refs, 1) > 1)
+		return;
+	op_call_clear(&step->op);
+	free(step);
 }
 
 /* ---- progress ---- */
@@ -106,9 +132,8 @@ static void keep_news(struct mcp_call *call, int percent, const char *tail)
 	call->has_news = true;
 }
 
-static void call_progress(struct op_call *op, int percent, const char *tail)
+static void call_tell(struct mcp_call *call, int percent, const char *tail)
 {
-	struct mcp_call *call = op->surface_state;
 	int64_t now_ms = clock_boottime_ms();
 
 	pthread_mutex_lock(&call->calls->lock);
@@ -116,6 +141,13 @@ static void call_progress(struct op_call *op, int percent, const char *tail)
 	if (now_ms - call->reported_ms >= PROGRESS_GAP_MS)
 		report(call, now_ms);
 	pthread_mutex_unlock(&call->calls->lock);
+}
+
+static void step_progress(struct op_call *op, int percent, const char *tail)
+{
+	const struct mcp_step *step = op->surface_state;
+
+	call_tell(step->call, percent, tail);
 }
 
 static void tick(void *arg)
@@ -129,7 +161,7 @@ static void tick(void *arg)
 	{
 		int64_t gap_ms = call->has_news ? PROGRESS_GAP_MS : PROGRESS_SILENCE_MS;
 
-		if (call->op.progress && now_ms - call->reported_ms >= gap_ms)
+		if (call->progress_token && now_ms - call->reported_ms >= gap_ms)
 			report(call, now_ms);
 	}
 	pthread_mutex_unlock(&calls->lock);
@@ -138,55 +170,156 @@ static void tick(void *arg)
 
 /* ---- the end of a call ---- */
 
-static void destroy_unclaimed(struct mcp_call *call)
+static void destroy_unclaimed(const struct mcp_call *call, const struct op_call *op)
 {
-	const char *id = json_get_str(call->op.result, "id", NULL);
+	const char *id = json_get_str(op->result, "id", NULL);
 	struct sandbox_info info = { 0 };
 	struct err err = ERR_INIT;
 
-	if (!str_eq(call->op.op->name, "create_sandbox") || !id)
+	if (!str_eq(op->op->name, "create_sandbox") || !id)
 		return;
-	if (core_destroy(call->calls->core, &call->caller.who, id, &info, &err) < 0)
+	if (core_destroy(op->core, &call->caller.who, id, &info, &err) < 0)
 		log_warn("sandbox of a cancelled call not destroyed",
-			 "sandbox=%s request=%s reason=\"%s\"", id, call->op.request_id,
-			 err.message);
+			 "sandbox=%s request=%s reason=\"%s\"", id, op->request_id, err.message);
 	else
 		log_info("sandbox of a cancelled call destroyed", "sandbox=%s request=%s", id,
-			 call->op.request_id);
+			 op->request_id);
 	sandbox_info_clear(&info);
 }
 
-static void call_finished(struct op_call *op, const struct err *err)
+/* Nobody cancels or reports on it afterwards. Returns whether the client wants no answer. */
+static bool call_unlink(struct mcp_call *call)
 {
-	struct mcp_call *call = op->surface_state;
-	json_t *result = NULL;
+	bool silent;
 
 	pthread_mutex_lock(&call->calls->lock);
 	LIST_REMOVE(call, link);
+	silent = call->silent;
 	pthread_mutex_unlock(&call->calls->lock);
+	return silent;
+}
 
-	if (atomic_load(&call->silent)) {
-		if (!err)
-			destroy_unclaimed(call);
-	} else if (err) {
-		result = mcp_tool_failure(op->op, op->core, &op->who, op->args, err);
-	} else {
-		result = mcp_tool_result(op->op, op->result);
-	}
+/* result is stolen; NULL: no answer. */
+static void call_answer(struct mcp_call *call, json_t *result)
+{
 	if (result)
 		mcp_result_seal(call->era, result);
 	mcp_exchange_answer(call->exchange, 200, result ? mcp_response(call->id, result) : NULL);
 	call_unref(call);
 }
 
-/* The caller holds a reference, or knows that finished has not returned. */
-static void call_cancel(struct mcp_call *call)
+static void call_end(struct mcp_call *call, const struct op_call *op, const struct err *err)
 {
-	atomic_store(&call->silent, true);
-	op_call_cancel(&call->op);
+	bool silent = call_unlink(call);
+	json_t *result = NULL;
+
+	if (silent && !err)
+		destroy_unclaimed(call, op);
+	else if (!silent && err)
+		result = mcp_tool_failure(call->op, op->core, &op->who, op->args, err);
+	else if (!silent)
+		result = mcp_tool_result(call->op, op->result);
+	call_answer(call, result);
 }
 
-/* Not called once the exchange was answered, which happens within finished. */
+/* A step could not follow: the caller gets what is known, and asks again by exec_wait. */
+static void call_end_early(struct mcp_call *call)
+{
+	call_answer(call, call_unlink(call) ? NULL : mcp_tool_result(call->op, call->latest));
+}
+
+/* ---- steps ---- */
+
+static void run_step(struct mcp_call *call, const struct op *op, json_t *args,
+		     const char *request_id);
+
+static void run_next_step(void *arg)
+{
+	struct mcp_call *call = arg;
+
+	run_step(call, ops_find("exec_wait"), STEAL(call->next_args), "");
+}
+
+static void step_finished(struct op_call *op, const struct err *err)
+{
+	struct mcp_step *step = op->surface_state;
+	struct mcp_call *call = step->call;
+	const json_t *news;
+	bool silent;
+
+	pthread_mutex_lock(&call->calls->lock);
+	call->step = NULL;
+	silent = call->silent;
+	pthread_mutex_unlock(&call->calls->lock);
+
+	if (call->follow.phase == MCP_FOLLOW_WAIT && !err) {
+		json_decref(call->latest);
+		call->latest = json_incref(op->result);
+	}
+	if (!silent)
+		call->next_args = mcp_follow_next(&call->follow, err ? NULL : op->result,
+						  clock_boottime_ms(), &news);
+	if (!call->next_args) {
+		call_end(call, op, err);
+	} else {
+		if (news)
+			call_tell(call, -1, json_string_value(news));
+		if (pool_submit(call->calls->pool, run_next_step, call) < 0)
+			call_end_early(call);
+	}
+	step_unref(step);
+}
+
+/* [worker] args is stolen. */
+static void run_step(struct mcp_call *call, const struct op *op, json_t *args,
+		     const char *request_id)
+{
+	struct mcp_step *step = xcalloc(1, sizeof(*step));
+	bool silent;
+
+	atomic_init(&step->refs, 1);
+	step->call = call;
+	op_call_init(&step->op, op, call->calls->core, &call->caller.who, OP_SURFACE_MCP,
+		     request_id);
+	step->op.args = args;
+	step->op.finished = step_finished;
+	step->op.surface_state = step;
+	step->op.patience_ms = call->follow.on ? MCP_FOLLOW_STEP_MS : 0;
+	step->op.progress = call->progress_token ? step_progress : NULL;
+
+	pthread_mutex_lock(&call->calls->lock);
+	silent = call->silent;
+	call->step = silent ? NULL : step;
+	pthread_mutex_unlock(&call->calls->lock);
+	if (silent) {
+		call_unlink(call);
+		call_answer(call, NULL);
+		step_unref(step);
+		return;
+	}
+	op_call_run(&step->op);
+}
+
+/* ---- cancelling ---- */
+
+/* The caller holds a reference. */
+static void call_cancel(struct mcp_call *call)
+{
+	struct mcp_step *step;
+
+	pthread_mutex_lock(&call->calls->lock);
+	call->silent = true;
+	step = call->step;
+	if (step)
+		atomic_fetch_add(&step->refs, 1);
+	pthread_mutex_unlock(&call->calls->lock);
+	if (!step)
+		return; /* between two steps: the next one sees it */
+	op_call_cancel(&step->op);
+	step_unref(step);
+}
+
+/* Not called once the exchange was answered, which is before the call goes. */
 static void client_gone(void *arg)
 {
 	struct mcp_call *call = arg;
@@ -237,46 +370,53 @@ static void refuse(struct mcp_calls *calls, struct mcp_exchange *exchange,
 	mcp_exchange_answer(exchange, 200, mcp_response(m->id, result));
 }
 
+static struct mcp_call *call_new(struct mcp_calls *calls, struct mcp_exchange *exchange,
+				 const struct mcp_caller *caller, const struct op *op,
+				 const struct mcp_message *m)
+{
+	struct mcp_call *call = xcalloc(1, sizeof(*call));
+
+	atomic_init(&call->refs, 1);
+	call->calls = calls;
+	call->exchange = mcp_exchange_ref(exchange);
+	call->caller = *caller;
+	call->caller.request_id = NULL; /* gone with the request; steps have copies */
+	call->op = op;
+	call->era = m->era;
+	call->id = json_incref(m->id);
+	call->started_ms = call->reported_ms = clock_boottime_ms();
+	if (m->progress_token && mcp_exchange_is_stream(exchange))
+		call->progress_token = json_incref(m->progress_token);
+	return call;
+}
+
 void mcp_calls_start(struct mcp_calls *calls, struct http_request *req,
 		     struct mcp_exchange *exchange, const struct mcp_caller *caller,
 		     const struct op *op, const struct mcp_message *m)
 {
 	_cleanup_json_ json_t *none = json_object();
+	const struct core_limits *limits = core_limits(calls->core);
 	struct err err = ERR_INIT;
 	struct mcp_call *call;
 	json_t *args;
 
-	if (ops_validate(op, OP_SURFACE_MCP, core_limits(calls->core),
-			 m->arguments ? m->arguments : none, &args, &err) < 0) {
+	if (ops_validate(op, OP_SURFACE_MCP, limits, m->arguments ? m->arguments : none, &args,
+			 &err) < 0) {
 		refuse(calls, exchange, caller, op, m, &err);
 		return;
 	}
 	if (m->progress_token || mcp_tool_is_slow(op))
 		mcp_exchange_stream(exchange);
 
-	call = xcalloc(1, sizeof(*call));
-	op_call_init(&call->op, op, calls->core, &caller->who, OP_SURFACE_MCP, caller->request_id);
-	call->op.args = args;
-	call->op.finished = call_finished;
-	call->op.surface_state = call;
-	call->calls = calls;
-	call->exchange = mcp_exchange_ref(exchange);
-	call->caller = *caller;
-	call->caller.request_id = NULL; /* its own copy is in op */
-	call->era = m->era;
-	call->id = json_incref(m->id);
-	call->started_ms = call->reported_ms = clock_boottime_ms();
-	atomic_init(&call->refs, 1);
-	if (m->progress_token && mcp_exchange_is_stream(exchange)) {
-		call->progress_token = json_incref(m->progress_token);
-		call->op.progress = call_progress;
-	}
+	call = call_new(calls, exchange, caller, op, m);
+	if (call->progress_token)
+		mcp_follow_init(&call->follow, op, args, limits, call->started_ms);
 	pthread_mutex_lock(&calls->lock);
 	LIST_INSERT_HEAD(&calls->live, call, link);
 	pthread_mutex_unlock(&calls->lock);
 	if (m->era == MCP_MODERN)
 		http_on_disconnect(req, client_gone, call);
-	op_call_run(&call->op);
+	run_step(call, op, args, caller->request_id);
 }
 
 /* ---- the list ---- */
@@ -295,12 +435,13 @@ static void stop_timer(void *arg)
 	loop_timer_remove(calls->timer);
 }
 
-struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop)
+struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop, struct pool *pool)
 {
 	struct mcp_calls *calls = xcalloc(1, sizeof(*calls));
 
 	calls->core = core;
 	calls->loop = loop;
+	calls->pool = pool;
 	pthread_mutex_init(&calls->lock, NULL);
 	LIST_INIT(&calls->live);
 	loop_post(loop, start_timer, calls);

@@ -8,6 +8,7 @@
 #include "api/mcp_message.h"
 #include "api/ops.h"
 #include "loop/loop.h"
+#include "loop/pool.h"
 
 struct mcp_calls;
 
@@ -18,7 +19,7 @@ struct mcp_caller {
 	const char *request_id;
 };
 
-struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop);
+struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop, struct pool *pool);
 /* When no call is left; the loop must run. NULL is fine. */
 void mcp_calls_free(struct mcp_calls *calls);
 

@@ -116,7 +116,10 @@ struct op_call {
 	char request_id[OP_REQUEST_ID_SIZE];
 	json_t *args;		     /* validated object, owned */
 	const char *idempotency_key; /* or NULL; borrowed for the call's life */
-	json_t *result;		     /* set by the handler; owned */
+	/* > 0: a wait for a command answers after this long at most, running or not. The surface
+	 * asks again, and has something to tell its client meanwhile. */
+	int64_t patience_ms;
+	json_t *result; /* set by the handler; owned */
 
 	/* Long work: progress for surfaces that can show it (SSE of REST, MCP notifications); may
 	 * be NULL. tail is the newest output or a line on the step. Any thread. */

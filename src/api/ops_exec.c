@@ -80,6 +80,14 @@ static uint64_t output_max(const struct op_call *call)
 	return (uint64_t)json_get_int(call->args, "max_output_bytes", fallback);
 }
 
+/* wait_ms < 0: to the end. */
+static int64_t bounded_wait_ms(const struct op_call *call, int64_t wait_ms)
+{
+	if (call->patience_ms > 0 && (wait_ms < 0 || wait_ms > call->patience_ms))
+		return call->patience_ms;
+	return wait_ms;
+}
+
 int exec_args_read(const struct op_call *call, struct exec_args *ret, struct err *err)
 {
 	const json_t *command = json_object_get(call->args, "command");
@@ -100,6 +108,7 @@ int exec_args_read(const struct op_call *call, struct exec_args *ret, struct err
 		},
 		.base64 = str_eq(json_get_str(call->args, "encoding", "utf8"), "base64"),
 	};
+	ret->req.wait_ms = bounded_wait_ms(call, ret->req.wait_ms);
 	if (json_get_bool(call->args, "background", false))
 		ret->req.wait_ms = 0;
 	rc = read_env(json_object_get(call->args, "env"), ret, err);
@@ -302,12 +311,13 @@ int op_exec_wait(struct op_call *call, struct err *err)
 	wait = exec_wait_new(call);
 	call->handler_state = wait;
 	call->cancel = exec_cancel;
-	rc = core_exec_wait(call->core, &call->who, json_get_str(call->args, "id", ""),
-			    json_get_str(call->args, "exec_id", ""),
-			    json_get_int(call->args, "wait_ms", wait_default),
-			    (uint64_t)json_get_int(call->args, "from_offset", 0),
-			    (uint64_t)json_get_int(call->args, "from_stderr_offset", 0),
-			    output_max(call), exec_done, wait, &wait->waiting, err);
+	rc = core_exec_wait(
+		call->core, &call->who, json_get_str(call->args, "id", ""),
+		json_get_str(call->args, "exec_id", ""),
+		bounded_wait_ms(call, json_get_int(call->args, "wait_ms", wait_default)),
+		(uint64_t)json_get_int(call->args, "from_offset", 0),
+		(uint64_t)json_get_int(call->args, "from_stderr_offset", 0), output_max(call),
+		exec_done, wait, &wait->waiting, err);
 	return exec_wait_return(wait, rc);
 }
 
