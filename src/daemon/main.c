@@ -211,7 +211,7 @@ static int make_http(struct daemon *d, struct err *err)
 		http.tls_cert_pem = buf_str(&cert);
 		http.tls_key_pem = buf_str(&key);
 	}
-	d->mcp = mcp_new(d->core, d->loop);
+	d->mcp = mcp_new(d->core, d->loop, d->pool);
 	rest.mcp_arg = d->mcp;
 	d->rest = rest_new(&rest);
 	http.arg = d->rest;
