@@ -244,7 +244,7 @@ static void step_finished(struct op_call *op, const struct err *err)
 {
 	struct mcp_step *step = op->surface_state;
 	struct mcp_call *call = step->call;
-	const json_t *news;
+	const json_t *news = NULL;
 	bool silent;
 
 	pthread_mutex_lock(&call->calls->lock);
@@ -256,7 +256,8 @@ static void step_finished(struct op_call *op, const struct err *err)
 		json_decref(call->latest);
 		call->latest = json_incref(op->result);
 	}
-	if (!silent)
+	/* While the daemon ends, nothing new is begun. */
+	if (!silent && !(err && str_eq(err_code_of(err), "shutting_down")))
 		call->next_args = mcp_follow_next(&call->follow, err ? NULL : op->result,
 						  clock_boottime_ms(), &news);
 	if (!call->next_args) {

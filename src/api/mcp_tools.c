@@ -17,17 +17,18 @@
 #define MAX_RESULT_CHARS 500000
 
 const char mcp_instructions[] =
-	"Skerry gives you Linux microVMs of your own (sandboxes), isolated from the host. "
-	"Start with create_sandbox; it returns an id. Run shell commands in it with exec: files, "
-	"installed "
-	"packages and background processes stay between calls, a non-zero exit code is a result "
-	"and not "
-	"an error, and sudo needs no password. Write files with exec and a heredoc. An exec that "
-	"takes "
-	"long answers running: true with an exec_id: call exec_wait until running is false. A "
-	"sandbox "
-	"ends by itself at expires_at: call extend_sandbox before that if you need it longer, and "
-	"destroy_sandbox when you are done. list_sandboxes shows what you have.";
+	"Skerry gives you Linux microVMs of your own (sandboxes), isolated from the host and "
+	"without "
+	"network. create_sandbox returns an id; exec runs shell commands there. Files and "
+	"background "
+	"processes stay between calls, sudo needs no password, and a non-zero exit code is a "
+	"result, "
+	"not an error. Write files by exec with a heredoc. A command that takes long answers "
+	"running: "
+	"true and an exec_id: call exec_wait until running is false. A sandbox is destroyed at its "
+	"expires_at: extend_sandbox before that if you need it longer, destroy_sandbox when you "
+	"are "
+	"done. list_sandboxes shows what you have.";
 
 /* ---- which tools ---- */
 
@@ -259,17 +260,21 @@ static const struct {
 } next_steps[] = {
 	{ "invalid_argument", "nothing was changed; correct the argument and call the tool again" },
 	{ "invalid_cursor", "call list_sandboxes without cursor" },
-	{ "not_found",
-	  "call list_sandboxes to see what there is, or create_sandbox to make a sandbox" },
-	{ "exec_not_found",
-	  "call exec to run a command; exec_wait takes the exec_id that exec returned" },
+	{ "not_found", "call list_sandboxes to see what there is, or create_sandbox" },
+	{ "exec_not_found", "call exec to run a command; exec_wait takes the exec_id it returned" },
+	{ "exec_ended", "call exec_wait without stdin and signal to read its result" },
+	{ "exec_limit", "call exec_wait on a running command, or signal it to end" },
+	{ "input_closed", "call exec with stdin_open: true for a command that is to be fed" },
+	{ "input_full", "call exec_wait without stdin to let the command read what it has" },
 	{ "already_ended", "call create_sandbox to make a new one" },
 	{ "sandbox_ended", "call create_sandbox to make a new one" },
+	{ "sandbox_not_running", "call list_sandboxes to see its status" },
 	{ "limit_reached", "call create_sandbox for a new sandbox and move your work there" },
-	{ "quota_reached",
-	  "call list_sandboxes, then destroy_sandbox on one that is no longer needed" },
+	{ "quota_reached", "call list_sandboxes, then destroy_sandbox on one not needed any more" },
 	{ "image_not_found", "call create_sandbox without image for the default one" },
 	{ "agent_gone", "call list_sandboxes to see the sandbox's status, then try again" },
+	{ "agent_unresponsive", "call exec_wait with the exec_id, or destroy_sandbox" },
+	{ "shutting_down", "try again when the server is back; sandboxes and commands go on" },
 	{ "busy", "wait a few seconds and call the tool again" },
 };
 
