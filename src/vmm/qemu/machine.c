@@ -1,0 +1,161 @@
+/*
+ * The machine is microvm: no PCI, no firmware to wait for, few devices, and the one QEMU's project
+ * supports for isolation (under KVM).
+ *
+ * Time. Under KVM the guest has kvmclock. Under TCG the guest's TSC is the host's, shifted, and there is
+ * no reliable way for a guest to find its frequency: Linux measures it against the PIT in 50 ms windows,
+ * which fails on a busy host, and a guest without it then hangs early in its boot for want of any timer
+ * (seen with QEMU 7.2.22 and Linux 6.1). So it is told: tsc_early_khz=. The PIT and PIC, which nothing
+ * needs then, are left out.
+ *
+ * CPU model. Under TCG a fixed, named one, so that a saved state fits wherever the fingerprint does:
+ * EPYC, because TCG 7.2 has AVX2 and nearly everything else of it, and because Linux takes an AMD
+ * processor to be free of Meltdown: page table isolation makes system calls slow under TCG. What TCG
+ * lacks is left out by name. Mitigations are off under TCG: guest code is not executed but translated.
+ */
+#include "vmm/qemu/machine.h"
+
+#include "skerry/guest_proto.h"
+
+#define MIB (1024ull * 1024ull)
+
+#define TCG_CPU                                                                                    \
+	"EPYC-v1,-rdseed,-sha-ni,-fxsr-opt,-misalignsse,-3dnowprefetch,-osvw,-topoext,-nrip-save," \
+	"-xsavec,-svm,-npt"
+#define KVM_CPU "host,-vmx,-svm"
+
+/* mem-merge=off: pages shared with other guests (KSM) would let one learn what another has. */
+#define COMMON_MACHINE                                                                      \
+	"microvm,acpi=on,pcie=off,usb=off,x-option-roms=off,pit=off,pic=off,isa-serial=on," \
+	"mem-merge=off,dump-guest-core=off"
+#define TCG_MACHINE COMMON_MACHINE ",rtc=on"
+#define KVM_MACHINE COMMON_MACHINE ",rtc=off"
+
+/* panic=-1: reboot at once, which -no-reboot turns into an end. quiet: a panic is printed all the same,
+ * and each byte of a boot's messages would cost an exit. */
+#define KERNEL_ARGUMENTS                                                                       \
+	"console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on no_timer_check " \
+	"skerry.root=/dev/vda skerry.disk=/dev/vdb"
+
+static bool is_tcg(const struct machine *machine)
+{
+	return machine->isolation == VMM_EMULATED;
+}
+
+static void add_processor(const struct machine *machine, const struct vmm_spec *spec,
+			  struct args *out)
+{
+	args_option(out, "-M", "%s%s", is_tcg(machine) ? TCG_MACHINE : KVM_MACHINE,
+		    spec->memory_path ? ",memory-backend=memory" : "");
+	if (is_tcg(machine))
+		args_option(out, "-accel", "tcg,thread=multi,tb-size=%u",
+			    MACHINE_TRANSLATION_CACHE_MB);
+	else
+		args_option(out, "-accel", "kvm");
+	args_option(out, "-cpu", "%s", is_tcg(machine) ? TCG_CPU : KVM_CPU);
+	args_option(out, "-smp", "%u", spec->vcpus);
+}
+
+static void add_memory(const struct vmm_spec *spec, struct args *out)
+{
+	args_option(out, "-m", "%u", spec->memory_mb);
+	if (spec->memory_path)
+		args_option(out, "-object",
+			    "memory-backend-file,id=memory,size=%uM,mem-path=" MACHINE_MEMORY_PATH
+			    ",share=%s,merge=off,dump=off,prealloc=off",
+			    spec->memory_mb, spec->memory_shared ? "on" : "off");
+}
+
+static void add_kernel(const struct machine *machine, struct args *out)
+{
+	args_option(out, "-kernel", "%s", machine->kernel_path);
+	args_option(out, "-initrd", "%s", machine->initramfs_path);
+	if (is_tcg(machine))
+		args_option(out, "-append",
+			    KERNEL_ARGUMENTS " mitigations=off tsc=reliable tsc_early_khz=%u",
+			    machine->tsc_khz);
+	else
+		args_option(out, "-append", KERNEL_ARGUMENTS);
+}
+
+/* QEMU's locks on image files are off: the root image is shared by design, a disk is its VM's own. */
+static void add_disk(const char *id, int fd, bool read_only, struct args *out)
+{
+	const char *rights = read_only ? "read-only=on,discard=ignore" :
+					 "read-only=off,discard=unmap";
+
+	args_option(out, "-add-fd", "fd=%d,set=%d,opaque=%s", fd, fd, id);
+	args_option(out, "-blockdev",
+		    "driver=file,node-name=%s-file,filename=/dev/fdset/%d,locking=off,"
+		    "auto-read-only=off,%s",
+		    id, fd, rights);
+	/* The format is said, never guessed: a guest can write any header to its own disk. */
+	args_option(out, "-blockdev", "driver=raw,node-name=%s,file=%s-file,%s", id, id, rights);
+	args_option(out, "-device", "virtio-blk-device,drive=%s,serial=%s", id, id);
+}
+
+/* Virtio devices take the machine's slots in the order given: root is vda, disk is vdb. */
+static void add_devices(const struct machine_fds *fds, struct args *out)
+{
+	args_option(out, "-chardev", "socket,id=qmp,fd=%d,server=on,wait=off", fds->qmp_listen);
+	args_option(out, "-mon", "chardev=qmp,mode=control");
+
+	args_option(out, "-add-fd", "fd=%d,set=%d,opaque=console", fds->console, fds->console);
+	/* append=on: it would truncate the pipe otherwise, and fail. */
+	args_option(out, "-chardev", "file,id=console,path=/dev/fdset/%d,append=on", fds->console);
+	args_option(out, "-serial", "chardev:console");
+
+	args_option(out, "-chardev", "socket,id=agent,fd=%d,server=on,wait=off",
+		    fds->agent_listen);
+	args_option(out, "-device", "virtio-serial-device,max_ports=2");
+	args_option(out, "-device", "virtserialport,chardev=agent,name=" PROTO_PORT_NAME);
+
+	add_disk("root", fds->root, true, out);
+	add_disk("disk", fds->disk, false, out);
+}
+
+void machine_command(const struct machine *machine, const struct vmm_spec *spec,
+		     const struct machine_fds *fds, struct args *out)
+{
+	args_add(out, "%s", machine->qemu_path);
+	args_option(out, "-name", "%s", spec->name);
+	args_option(out, "-sandbox",
+		    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+	args_add(out, "-nodefaults");
+	args_add(out, "-no-user-config");
+	args_add(out, "-no-reboot");
+	args_option(out, "-display", "none");
+	args_option(out, "-object", "main-loop,id=main-loop,thread-pool-max=%u",
+		    MACHINE_IO_THREADS);
+	add_processor(machine, spec, out);
+	add_memory(spec, out);
+	add_devices(fds, out);
+	/* The stream of xen-save-devices-state has no configuration section. */
+	args_option(out, "-global", "migration.send-configuration=off");
+	/* Nothing runs before the jail is sealed. A restored guest needs no kernel: it has one. */
+	args_add(out, "-S");
+	if (spec->device_state_path)
+		args_option(out, "-incoming", "defer");
+	else
+		add_kernel(machine, out);
+}
+
+uint64_t machine_overhead_bytes(const struct machine *machine, const struct vmm_spec *spec)
+{
+	/* QEMU's own memory, page tables, and the page cache it needs to make progress in. */
+	uint64_t overhead = 96 * MIB + spec->vcpus * 4 * MIB + spec->memory_mb * MIB / 64;
+
+	return is_tcg(machine) ? overhead + MACHINE_TRANSLATION_CACHE_MB * MIB : overhead;
+}
+
+uint32_t machine_threads_max(const struct machine *machine, const struct vmm_spec *spec)
+{
+	/* The processors, the main loop, RCU, block I/O, migration, and some room. */
+	return spec->vcpus + MACHINE_IO_THREADS + 8;
+}
+
+const char *machine_description(const struct machine *machine)
+{
+	return is_tcg(machine) ? TCG_MACHINE " " TCG_CPU " " KERNEL_ARGUMENTS :
+				 KVM_MACHINE " " KVM_CPU " " KERNEL_ARGUMENTS;
+}
