@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -160,7 +159,7 @@ static bool parse_size(const char *value, struct core_size *size)
 		return false;
 	if (!(vcpus > 0) || vcpus > 1024 || memory_mb == 0 || disk_gb == 0)
 		return false;
-	size->milli_vcpus = (uint32_t)lround(vcpus * 1000);
+	size->milli_vcpus = (uint32_t)(vcpus * 1000 + 0.5);
 	size->memory_mb = memory_mb;
 	size->disk_gb = disk_gb;
 	return true;
