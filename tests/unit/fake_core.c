@@ -1,0 +1,419 @@
+/* See fake_core.h. Everything that the surfaces call, with the threads and the order of the real
+ * one. */
+#include "fake_core.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/str.h"
+
+struct core {
+	struct core_limits limits;
+	struct loop *loop;
+	atomic_int created, cancelled, closed;
+	atomic_ullong spewed;
+	char request_hash[80], idempotency_key[260];
+};
+
+struct core *fake_core_new(struct loop *loop)
+{
+	struct core *core = xcalloc(1, sizeof(*core));
+
+	core_limits_init(&core->limits);
+	core->loop = loop;
+	return core;
+}
+
+void fake_core_free(struct core *core)
+{
+	free(core);
+}
+
+int fake_core_created(struct core *core)
+{
+	return core->created;
+}
+
+int fake_core_cancelled(struct core *core)
+{
+	return core->cancelled;
+}
+
+int fake_core_closed(struct core *core)
+{
+	return core->closed;
+}
+
+uint64_t fake_core_spewed(struct core *core)
+{
+	return core->spewed;
+}
+
+const char *fake_core_request_hash(struct core *core)
+{
+	return core->request_hash;
+}
+
+const char *fake_core_idempotency_key(struct core *core)
+{
+	return core->idempotency_key;
+}
+
+const struct core_limits *core_limits(const struct core *core)
+{
+	return &core->limits;
+}
+
+int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
+		      struct err *err)
+{
+	if (len != strlen(FAKE_KEY) || memcmp(key, FAKE_KEY, len) != 0)
+		return err_code(err, -EACCES, "invalid_key", "the key is not known");
+	*ret = (struct principal){ .account_id = "acc_1", .key_id = "key_1", .admin = true };
+	return 0;
+}
+
+/* ---- sandboxes ---- */
+
+static void fill(struct sandbox_info *info)
+{
+	*info = (struct sandbox_info){ .id = "sbx_aa",
+				       .status = SANDBOX_RUNNING,
+				       .size = "small",
+				       .milli_vcpus = 1000,
+				       .memory_mb = 1024,
+				       .disk_gb = 10,
+				       .image = "base",
+				       .isolation = "emulated",
+				       .created_unix_ms = 1000,
+				       .expires_unix_ms = 901000 };
+	info->labels = json_object();
+}
+
+static int check_id(const char *id, struct err *err)
+{
+	if (str_eq(id, "sbx_aa"))
+		return 0;
+	return err_code(err, -ENOENT, "not_found", "sandbox \"%.64s\" was not found", id);
+}
+
+void sandbox_info_clear(struct sandbox_info *info)
+{
+	json_decref(STEAL(info->labels));
+}
+
+int core_create(struct core *core, const struct principal *who,
+		const struct core_create_request *req, core_progress_fn progress, void *arg,
+		struct sandbox_info *ret, struct err *err)
+{
+	core->created++;
+	str_copy(core->request_hash, sizeof(core->request_hash),
+		 req->request_hash ? req->request_hash : "");
+	str_copy(core->idempotency_key, sizeof(core->idempotency_key),
+		 req->idempotency_key ? req->idempotency_key : "");
+	fill(ret);
+	return 0;
+}
+
+int core_get(struct core *core, const struct principal *who, const char *id,
+	     struct sandbox_info *ret, struct err *err)
+{
+	int rc = check_id(id, err);
+
+	if (rc == 0)
+		fill(ret);
+	return rc;
+}
+
+int core_list(struct core *core, const struct principal *who, const struct core_list_request *req,
+	      struct sandbox_info **ret, size_t *ret_n, char **ret_next_cursor, struct err *err)
+{
+	if (req->cursor)
+		return err_code(err, -EINVAL, "invalid_cursor", "the cursor is not one of ours");
+	*ret = xcalloc(1, sizeof(**ret));
+	fill(*ret);
+	*ret_n = 1;
+	*ret_next_cursor = NULL;
+	return 0;
+}
+
+void core_list_clear(struct sandbox_info *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sandbox_info_clear(&items[i]);
+	free(items);
+}
+
+int core_extend(struct core *core, const struct principal *who, const char *id,
+		uint32_t additional_minutes, struct sandbox_info *ret, struct err *err)
+{
+	return core_get(core, who, id, ret, err);
+}
+
+int core_destroy(struct core *core, const struct principal *who, const char *id,
+		 struct sandbox_info *ret, struct err *err)
+{
+	return core_get(core, who, id, ret, err);
+}
+
+/* ---- commands ---- */
+
+struct core_exec_call {
+	struct core *core;
+	core_exec_done_fn done;
+	void *arg;
+	char *command;
+};
+
+static void free_call(struct core_exec_call *call)
+{
+	free(call->command);
+	free(call);
+}
+
+static void run_done(void *arg)
+{
+	struct core_exec_call *call = arg;
+	struct core_exec_result result = { .exec_id = "exe_1", .duration_ms = 1 };
+
+	if (str_eq(call->command, "bytes"))
+		buf_append(&result.out, "\xff\xfe", 2);
+	else
+		buf_append_str(&result.out, call->command + strlen("echo "));
+	result.stdout_bytes = result.out_to = result.out.len;
+	call->done(call->arg, &result, NULL);
+	buf_clear(&result.out);
+	free_call(call);
+}
+
+static int start_call(struct core *core, const char *command, core_exec_done_fn done, void *arg,
+		      struct core_exec_call **ret)
+{
+	struct core_exec_call *call = xcalloc(1, sizeof(*call));
+
+	*call = (struct core_exec_call){ core, done, arg, xstrdup(command) };
+	*ret = call;
+	if (!str_eq(command, "hang"))
+		loop_post(core->loop, run_done, call);
+	return 0;
+}
+
+int core_exec(struct core *core, const struct principal *who, const char *sandbox_id,
+	      const struct core_exec_request *req, core_exec_done_fn done, void *arg,
+	      struct core_exec_call **ret, struct err *err)
+{
+	int rc = check_id(sandbox_id, err);
+
+	return rc < 0 ? rc : start_call(core, req->command, done, arg, ret);
+}
+
+int core_exec_wait(struct core *core, const struct principal *who, const char *sandbox_id,
+		   const char *exec_id, int64_t wait_ms, uint64_t from_stdout, uint64_t from_stderr,
+		   uint64_t max_output_bytes, core_exec_done_fn done, void *arg,
+		   struct core_exec_call **ret, struct err *err)
+{
+	int rc = check_id(sandbox_id, err);
+
+	return rc < 0 ? rc : start_call(core, "echo waited", done, arg, ret);
+}
+
+bool core_exec_cancel(struct core *core, struct core_exec_call *call)
+{
+	if (!str_eq(call->command, "hang"))
+		return false;
+	core->cancelled++;
+	free_call(call);
+	return true;
+}
+
+int core_exec_input(struct core *core, const struct principal *who, const char *sandbox_id,
+		    const char *exec_id, const void *data, size_t len, bool close_after,
+		    struct err *err)
+{
+	return check_id(sandbox_id, err);
+}
+
+int core_exec_signal(struct core *core, const struct principal *who, const char *sandbox_id,
+		     const char *exec_id, int signal, struct err *err)
+{
+	return check_id(sandbox_id, err);
+}
+
+/* ---- streams ---- */
+
+struct core_stream {
+	atomic_uint refs;
+	struct core *core;
+	const struct core_stream_sink *sink;
+	void *arg;
+	char *command;
+	atomic_ullong credit;
+	uint64_t sent;
+	bool ended;
+	atomic_bool closed;
+};
+
+static void unref_stream(struct core_stream *stream)
+{
+	if (atomic_fetch_sub(&stream->refs, 1) != 1)
+		return;
+	free(stream->command);
+	free(stream);
+}
+
+#define SPEW_BLOCK 1023 /* odd, so that blocks cut the two bytes of "é" */
+
+static void pump(void *arg)
+{
+	struct core_stream *stream = arg;
+	char block[SPEW_BLOCK];
+
+	while (!stream->closed && stream->credit >= SPEW_BLOCK && stream->sent < FAKE_SPEW_BYTES) {
+		size_t len = FAKE_SPEW_BYTES - stream->sent;
+
+		if (len > SPEW_BLOCK)
+			len = SPEW_BLOCK;
+		for (size_t i = 0; i < len; i++)
+			block[i] = (stream->sent + i) % 2 == 0 ? '\xc3' : '\xa9';
+		stream->credit -= len;
+		stream->sink->data(stream->arg, 0, stream->sent, block, len);
+		stream->sent += len;
+		stream->core->spewed += len;
+	}
+	if (!stream->closed && !stream->ended && stream->sent >= FAKE_SPEW_BYTES) {
+		struct core_exec_result result = { .exec_id = "exe_1",
+						   .stdout_bytes = stream->sent };
+
+		stream->ended = true;
+		stream->sink->ended(stream->arg, &result, NULL);
+	}
+	unref_stream(stream);
+}
+
+static void begin_stream(void *arg)
+{
+	struct core_stream *stream = arg;
+	struct core_exec_result result = { .exec_id = "exe_1" };
+	struct err err = ERR_INIT;
+	const char *text = stream->command + strlen("echo ");
+
+	if (stream->closed) {
+		unref_stream(stream);
+		return;
+	}
+	if (str_eq(stream->command, "missing")) {
+		err_code(&err, -ENOENT, "cannot_start", "start the command: no such directory");
+		stream->sink->ended(stream->arg, NULL, &err);
+		unref_stream(stream);
+		return;
+	}
+	stream->sink->started(stream->arg, "exe_1");
+	if (str_eq(stream->command, "spew")) {
+		pump(stream);
+		return;
+	}
+	if (!str_eq(stream->command, "hang")) {
+		stream->sink->data(stream->arg, 0, 0, text, strlen(text));
+		result.stdout_bytes = strlen(text);
+		stream->sink->ended(stream->arg, &result, NULL);
+	}
+	unref_stream(stream);
+}
+
+int core_exec_stream(struct core *core, const struct principal *who, const char *sandbox_id,
+		     const struct core_exec_request *req, const struct core_stream_sink *sink,
+		     void *arg, uint64_t initial_credit, struct core_stream **ret, struct err *err)
+{
+	struct core_stream *stream;
+	int rc = check_id(sandbox_id, err);
+
+	if (rc < 0)
+		return rc;
+	stream = xcalloc(1, sizeof(*stream));
+	stream->refs = 2;
+	stream->core = core;
+	stream->sink = sink;
+	stream->arg = arg;
+	stream->command = xstrdup(req->command);
+	stream->credit = initial_credit;
+	loop_post(core->loop, begin_stream, stream);
+	*ret = stream;
+	return 0;
+}
+
+int core_exec_follow(struct core *core, const struct principal *who, const char *sandbox_id,
+		     const char *exec_id, uint64_t from_stdout, uint64_t from_stderr,
+		     const struct core_stream_sink *sink, void *arg, uint64_t initial_credit,
+		     struct core_stream **ret, struct err *err)
+{
+	const struct core_exec_request req = { .command = "echo followed" };
+
+	return core_exec_stream(core, who, sandbox_id, &req, sink, arg, initial_credit, ret, err);
+}
+
+void core_stream_credit(struct core_stream *stream, int which, uint64_t bytes)
+{
+	if (which != 0)
+		return;
+	stream->credit += bytes;
+	stream->refs++;
+	loop_post(stream->core->loop, pump, stream);
+}
+
+static void nothing(void *arg)
+{
+}
+
+void core_stream_close(struct core_stream *stream)
+{
+	struct core *core;
+
+	if (!stream)
+		return;
+	core = stream->core;
+	stream->closed = true;
+	core->closed++;
+	if (!loop_is_current(core->loop))
+		loop_call(core->loop, nothing, NULL); /* a callback that runs has ended */
+	unref_stream(stream);
+}
+
+/* ---- images and doctor ---- */
+
+int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, struct err *err)
+{
+	*ret = xcalloc(1, sizeof(**ret));
+	str_copy((*ret)->name, sizeof((*ret)->name), "base");
+	*ret_n = 1;
+	return 0;
+}
+
+int core_image_build(struct core *core, const struct principal *who, const char *name, bool rebuild,
+		     core_progress_fn progress, void *arg, struct image_info *ret, struct err *err)
+{
+	progress(arg, 10, "unpacking");
+	progress(arg, 90, "writing");
+	if (str_eq(name, "broken"))
+		return err_code(err, -EIO, "image_build_failed",
+				"build image \"broken\": it is broken");
+	str_copy(ret->name, sizeof(ret->name), name);
+	return 0;
+}
+
+int core_image_remove(struct core *core, const struct principal *who, const char *name,
+		      struct err *err)
+{
+	return 0;
+}
+
+int core_doctor(struct core *core, json_t **ret, struct err *err)
+{
+	*ret = json_object();
+	json_put(*ret, "checks", json_array());
+	return 0;
+}
