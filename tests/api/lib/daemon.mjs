@@ -139,5 +139,12 @@ export async function startDaemon({ config = {}, env = {} } = {}) {
 	fs.writeFileSync(file, ini(config));
 	const args = ['--state-dir', stateDir, '--listen', '127.0.0.1:0', '--image-dir', images, '--config', file];
 
-	return new Daemon(stateDir, args, env).start();
+	const daemon = new Daemon(stateDir, args, env);
+
+	try {
+		return await daemon.start();
+	} catch (error) {
+		fs.rmSync(stateDir, { recursive: true, force: true });
+		throw error;
+	}
 }

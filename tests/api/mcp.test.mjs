@@ -1,0 +1,473 @@
+// The tools end to end, in real sandboxes, by the official SDK clients in both eras.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import Ajv from 'ajv';
+import addFormats from 'ajv-formats';
+
+import { startDaemon } from './lib/daemon.mjs';
+import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './lib/mcp.mjs';
+
+const TOOLS = ['list_sandboxes', 'create_sandbox', 'exec', 'exec_wait', 'extend_sandbox', 'destroy_sandbox'];
+const EXEC_WAIT_MS = 8000; // shortened, so that a long command does not take the test's time
+
+let daemon;
+before(async () => {
+	daemon = await startDaemon({ config: { limits: { mcp_exec_wait_ms: EXEC_WAIT_MS } } });
+	await daemon.ensureImage('base');
+});
+after(() => daemon?.stop());
+
+// Results must hold against the tool's own schema, in the strictest reading.
+class Checker {
+	constructor(tools) {
+		const ajv = addFormats.default(new Ajv.Ajv({ strict: true, allErrors: true, allowUnionTypes: true }));
+
+		this.validators = new Map(tools.map((tool) => [tool.name, ajv.compile(tool.outputSchema)]));
+		tools.forEach((tool) => ajv.compile(tool.inputSchema));
+	}
+
+	check(name, result) {
+		assert.notEqual(result.isError, true, textOf(result));
+		const validate = this.validators.get(name);
+
+		assert.ok(validate(result.structuredContent), JSON.stringify(validate.errors));
+		checkText(name, result);
+		return result.structuredContent;
+	}
+}
+
+// Both parts carry everything, as clients show the model one or the other.
+function checkText(name, result) {
+	const text = textOf(result);
+	const answer = result.structuredContent;
+
+	if (!name.startsWith('exec')) {
+		assert.deepEqual(JSON.parse(text), answer);
+		return;
+	}
+	for (const [key, value] of Object.entries(answer))
+		assert.ok(text.includes(key === 'stdout' || key === 'stderr' ? value : `${key}: ${JSON.stringify(value)}`), key);
+}
+
+for (const kind of clientKinds)
+	describe(kind.name, { concurrency: 1 }, () => {
+		let mcp, checker, sandbox;
+		const call = async (name, args, options) =>
+			checker.check(name, await mcp.callTool({ name, arguments: args }, options));
+		const exec = (command, more = {}, options) => call('exec', { sandbox_id: sandbox.id, command, ...more }, options);
+
+		before(async () => {
+			mcp = await connect(daemon, kind);
+			checker = new Checker((await mcp.client.listTools()).tools);
+		});
+		after(() => mcp?.client.close());
+
+		test('speaks the version and says how to begin', () => {
+			if (!kind.old)
+				assert.equal(mcp.client.getNegotiatedProtocolVersion(), kind.version);
+			assert.equal(mcp.client.getServerVersion().name, 'skerry');
+			assert.match(mcp.client.getInstructions(), /create_sandbox/);
+		});
+
+		test('create_sandbox', { timeout: 120_000 }, async () => {
+			sandbox = await call('create_sandbox', { size: 'tiny', timeout_minutes: 10 });
+			assert.match(sandbox.id, /^sbx_[0-9a-f]{8,16}$/);
+			assert.equal(sandbox.status, 'running');
+			assert.equal(sandbox.size, 'tiny');
+			assert.ok(Math.abs(Date.parse(sandbox.expires_at) - Date.now() - 600_000) < 30_000);
+		});
+
+		test('exec: output apart, exit code, state between calls, cwd, env, stdin', async () => {
+			const first = await exec('echo out; echo err >&2; echo kept > file; exit 3');
+			assert.equal(first.stdout, 'out\n');
+			assert.equal(first.stderr, 'err\n');
+			assert.equal(first.exit_code, 3);
+			assert.equal(first.truncated, false);
+
+			const second = await exec('cat; echo $WHO in $PWD; cat ~/file', {
+				cwd: '/tmp',
+				env: { WHO: 'agent' },
+				stdin: 'fed\n',
+			});
+			assert.equal(second.stdout, 'fed\nagent in /tmp\nkept\n');
+		});
+
+		test('exec: much output is cut in the middle, and small by default', async () => {
+			const answer = await exec('seq 1 100000');
+
+			assert.equal(answer.truncated, true);
+			assert.equal(answer.stdout_bytes, 588895);
+			assert.ok(answer.stdout.startsWith('1\n2\n') && answer.stdout.endsWith('99999\n100000\n'));
+			assert.match(answer.stdout, /bytes left out/);
+			assert.ok(answer.stdout.length < 11_000, `${answer.stdout.length} characters`);
+			const whole = await exec('seq 1 100000', { max_output_bytes: 1 << 20 });
+			assert.equal(whole.stdout.length, 588895);
+		});
+
+		test('exec: its own deadline', async () => {
+			const answer = await exec('echo begun; sleep 60', { timeout_ms: 1000 });
+
+			assert.equal(answer.timed_out, true);
+			assert.equal(answer.exit_code, 124);
+			assert.equal(answer.stdout, 'begun\n');
+		});
+
+		test('a long command answers with a handle, with progress on the way', { timeout: 60_000 }, async () => {
+			const reports = [];
+			const began = Date.now();
+			const running = await exec(
+				'for i in $(seq 1 100); do echo line $i; sleep 0.1; done; echo end',
+				{},
+				{ onprogress: (report) => reports.push(report) }
+			);
+
+			assert.equal(running.running, true);
+			assert.equal(running.exit_code, null);
+			assert.ok(Math.abs(Date.now() - began - EXEC_WAIT_MS) < 3000, `answered after ${Date.now() - began} ms`);
+			assert.ok(reports.length > 0);
+			assert.match(reports.at(-1).message, /line \d+\n?$/);
+			for (let i = 1; i < reports.length; i++)
+				assert.ok(reports[i].progress > reports[i - 1].progress);
+
+			const ended = await call('exec_wait', { sandbox_id: sandbox.id, exec_id: running.exec_id });
+			assert.equal(ended.running, false);
+			assert.equal(ended.exit_code, 0);
+			assert.ok(ended.stdout.startsWith('line 1\n') && ended.stdout.endsWith('line 100\nend\n'));
+		});
+
+		test('exec_wait: background, input, offsets, signals', async () => {
+			const { exec_id } = await exec('read x; echo got $x; sleep 100', { background: true, stdin_open: true });
+			const wait = (args) => call('exec_wait', { sandbox_id: sandbox.id, exec_id, ...args });
+
+			assert.equal((await wait({ stdin: 'word\n', wait_ms: 1500 })).stdout, 'got word\n');
+			const rest = await wait({ from_offset: 4, wait_ms: 0 });
+			assert.equal(rest.stdout, 'word\n');
+			const ended = await wait({ signal: 'SIGTERM', wait_ms: 5000 });
+			assert.equal(ended.running, false);
+			assert.equal(ended.signal, 'SIGTERM');
+			assert.equal(ended.exit_code, 143);
+		});
+
+		test('what the caller leaves behind goes on', { timeout: 60_000 }, async () => {
+			const gone = new AbortController();
+			const call = mcp.callTool(
+				{ name: 'exec', arguments: { sandbox_id: sandbox.id, command: 'sleep 3; touch went-on' } },
+				{ signal: gone.signal }
+			);
+
+			setTimeout(() => gone.abort(), 1000);
+			await assert.rejects(call);
+			assert.equal((await exec('test -e went-on')).exit_code, 1);
+			await sleep(3000);
+			assert.equal((await exec('test -e went-on')).exit_code, 0);
+		});
+
+		test('failures say what failed, the state now and what to do next', async () => {
+			const failures = {
+				'a sandbox that does not exist': ['exec', { sandbox_id: 'sbx_00000000', command: 'true' }, /not_found.*list_sandboxes/],
+				'a command that does not exist': ['exec_wait', { sandbox_id: sandbox.id, exec_id: 'exec_0000000000000000' }, /exec_not_found.*State now: sandbox sbx_\w+ is running.*call exec/],
+				'a folder that does not exist': ['exec', { sandbox_id: sandbox.id, command: 'true', cwd: '/no/such' }, /\/no\/such/],
+				'a user who does not exist': ['exec', { sandbox_id: sandbox.id, command: 'true', user: 'nobody-here' }, /nobody-here/],
+				'too long a life': ['extend_sandbox', { sandbox_id: sandbox.id, additional_minutes: 1440 }, /limit_reached.*1440/],
+			};
+
+			for (const [what, [name, args, expected]] of Object.entries(failures)) {
+				const result = await mcp.callTool({ name, arguments: args });
+
+				assert.equal(result.isError, true, what);
+				assert.equal(result.structuredContent, undefined, what);
+				assert.match(textOf(result).replaceAll('\n', ' '), expected, what);
+			}
+		});
+
+		test('extend_sandbox, list_sandboxes, destroy_sandbox', async () => {
+			const extended = await call('extend_sandbox', { sandbox_id: sandbox.id, additional_minutes: 5 });
+			assert.equal(Date.parse(extended.expires_at) - Date.parse(sandbox.expires_at), 300_000);
+
+			const { items } = await call('list_sandboxes', { sandbox_id: sandbox.id });
+			assert.equal(items.length, 1);
+			assert.equal(items[0].expires_at, extended.expires_at);
+
+			assert.deepEqual(await call('destroy_sandbox', { sandbox_id: sandbox.id }), { id: sandbox.id, status: 'destroyed' });
+			assert.deepEqual(await call('destroy_sandbox', { sandbox_id: sandbox.id }), { id: sandbox.id, status: 'destroyed' });
+			assert.equal((await call('list_sandboxes', {})).items.length, 0);
+
+			const late = await mcp.callTool({ name: 'exec', arguments: { sandbox_id: sandbox.id, command: 'true' } });
+			assert.equal(late.isError, true);
+			assert.match(textOf(late), /destroyed[^]*create_sandbox/);
+		});
+	});
+
+describe('definitions', () => {
+	let tools;
+	before(async () => {
+		tools = (await post(daemon, { body: request('tools/list') })).json.result.tools;
+	});
+
+	test('the order is fixed, the harmless one first', () => assert.deepEqual(tools.map((tool) => tool.name), TOOLS));
+
+	test('are complete', () => {
+		for (const tool of tools) {
+			assert.match(tool.name, /^[a-z0-9_]{1,30}$/);
+			assert.ok(tool.title && tool.description);
+			assert.equal(tool.inputSchema.type, 'object');
+			assert.equal(tool.inputSchema.additionalProperties, false);
+			assert.equal(tool.outputSchema.type, 'object');
+			for (const schema of [tool.inputSchema, tool.outputSchema])
+				for (const word of ['oneOf', 'anyOf', 'allOf', '$ref'])
+					assert.equal(schema[word], undefined);
+			for (const hint of ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'])
+				assert.equal(typeof tool.annotations[hint], 'boolean');
+		}
+		assert.equal(typeof tools[2]._meta['anthropic/maxResultSizeChars'], 'number');
+	});
+
+	test('are the same in both eras', async () => {
+		assert.deepEqual((await post(daemon, modern('tools/list'))).json.result.tools, tools);
+	});
+
+	test('take less than 2000 tokens, at 3.5 bytes each', () => {
+		assert.ok(JSON.stringify(tools).length / 3.5 < 2000, `${JSON.stringify(tools).length} bytes`);
+	});
+
+	test('the first one does no harm with {}', async () => {
+		const answer = await post(daemon, { body: request('tools/call', { name: tools[0].name, arguments: {} }) });
+
+		assert.deepEqual(answer.json.result.structuredContent.items, []);
+	});
+});
+
+// Values that no argument of this schema takes.
+function wrongValues(schema, required) {
+	const others = { string: 'text', integer: 7, number: 1.5, boolean: true, object: { a: 'b' }, array: ['x'] };
+	const wrong = Object.entries(others)
+		.filter(([type]) => type !== schema.type && !(type === 'integer' && schema.type === 'number'))
+		.map(([, value]) => value);
+
+	if (schema.type === 'integer') {
+		wrong.push(-1e300, Number.MAX_SAFE_INTEGER, '7');
+		if (schema.minimum !== undefined)
+			wrong.push(schema.minimum - 1);
+		if (schema.maximum !== undefined && schema.maximum < 2 ** 53)
+			wrong.push(schema.maximum + 1);
+	}
+	if (schema.type === 'number')
+		wrong.push(schema.minimum - 1, schema.maximum + 1);
+	if (schema.type === 'string' && schema.enum)
+		wrong.push('no-such-choice', '');
+	if (schema.type === 'object')
+		wrong.push({ key: 7 }, { '': 'x' });
+	return required ? [...wrong, null, undefined] : wrong;
+}
+
+describe('wrong arguments', { concurrency: 1 }, () => {
+	let tools, sandbox;
+	const call = async (name, args) => {
+		const { status, json } = await post(daemon, { body: request('tools/call', { name, arguments: args }) });
+
+		assert.equal(status, 200);
+		return json;
+	};
+	const state = async () => JSON.stringify(await daemon.sandboxes());
+
+	// Each with arguments that would do something if a wrong one were let through.
+	const good = () => ({
+		list_sandboxes: {},
+		create_sandbox: { size: 'tiny' },
+		exec: { sandbox_id: sandbox.id, command: 'touch /tmp/it-ran' },
+		exec_wait: { sandbox_id: sandbox.id, exec_id: 'exec_0000000000000000' },
+		extend_sandbox: { sandbox_id: sandbox.id, additional_minutes: 1 },
+		destroy_sandbox: { sandbox_id: sandbox.id },
+	});
+
+	before(async () => {
+		tools = (await post(daemon, { body: request('tools/list') })).json.result.tools;
+		sandbox = (await call('create_sandbox', { size: 'tiny' })).result.structuredContent;
+	});
+
+	for (const name of TOOLS)
+		test(`${name}: every argument`, async () => {
+			const { inputSchema } = tools.find((tool) => tool.name === name);
+			const before = await state();
+			const refused = async (args, argument, shown) => {
+				const { result } = await call(name, args);
+
+				assert.equal(result?.isError, true, `${shown} was taken`);
+				assert.match(textOf(result), /invalid_argument/, shown);
+				assert.ok(textOf(result).includes(argument), `${shown}: ${textOf(result)}`);
+			};
+
+			await refused({ ...good()[name], no_such_argument: 1 }, 'no_such_argument', 'an unknown argument');
+			for (const [argument, schema] of Object.entries(inputSchema.properties)) {
+				const required = inputSchema.required?.includes(argument);
+
+				for (const value of wrongValues(schema, required))
+					await refused({ ...good()[name], [argument]: value }, argument, `${argument}: ${JSON.stringify(value)}`);
+				if (schema.type === 'string' && argument !== 'stdin')
+					await refused({ ...good()[name], [argument]: 'a\0b' }, argument, `${argument} with a NUL`);
+			}
+			assert.equal(await state(), before);
+		});
+
+	test('and none of it was done', async () => {
+		const { result } = await call('exec', { sandbox_id: sandbox.id, command: 'ls /tmp/it-ran' });
+
+		assert.notEqual(result.structuredContent.exit_code, 0);
+		await call('destroy_sandbox', { sandbox_id: sandbox.id });
+	});
+});
+
+describe('streams', { concurrency: 1 }, () => {
+	let sandbox;
+	const exec = (command, meta, headers = {}) => ({
+		body: request('tools/call', { name: 'exec', arguments: { sandbox_id: sandbox.id, command }, ...(meta && { _meta: meta }) }),
+		headers,
+	});
+
+	before(async () => {
+		const { json } = await post(daemon, { body: request('tools/call', { name: 'create_sandbox', arguments: { size: 'tiny' } }) });
+
+		sandbox = json.result.structuredContent;
+	});
+	after(() => daemon.request('DELETE', `/v1/sandboxes/${sandbox.id}`));
+
+	test('a command answers as a stream without ids, and proxies do not hold it back', async () => {
+		const { headers, text, events } = await post(daemon, exec('echo hi'));
+
+		assert.match(headers['content-type'], /^text\/event-stream/);
+		assert.equal(headers['x-accel-buffering'], 'no');
+		assert.doesNotMatch(text, /^id:/m);
+		assert.equal(events.length, 1);
+		assert.equal(events[0].result.structuredContent.stdout, 'hi\n');
+	});
+
+	test('the first bytes come at once', async () => {
+		const began = Date.now();
+		const { body, headers } = exec('sleep 3');
+		const response = await fetch(new URL('/mcp', daemon.url), {
+			method: 'POST',
+			headers: {
+				Authorization: `Bearer ${daemon.key}`,
+				'Content-Type': 'application/json',
+				Accept: 'text/event-stream, application/json',
+				...headers,
+			},
+			body: JSON.stringify(body),
+		});
+		const reader = response.body.getReader();
+
+		await reader.read();
+		assert.ok(Date.now() - began < 1000, `first bytes after ${Date.now() - began} ms`);
+		await reader.cancel();
+	});
+
+	test('a client that takes JSON only gets JSON', async () => {
+		for (const accept of ['application/json', '*/*']) {
+			const { headers, json } = await post(daemon, exec('echo hi', { progressToken: 1 }, { Accept: accept }));
+
+			assert.match(headers['content-type'], /^application\/json/);
+			assert.equal(json.result.structuredContent.stdout, 'hi\n');
+		}
+	});
+
+	test('progress only with a token, which may be 0 or a word', async () => {
+		const token = async (progressToken) => {
+			const { events } = await post(daemon, exec('sleep 7; echo end', progressToken === undefined ? {} : { progressToken }));
+
+			return events.filter((event) => event.method === 'notifications/progress').map((event) => event.params.progressToken);
+		};
+		const [none, zero, word] = await Promise.all([token(), token(0), token('word')]);
+
+		assert.deepEqual(none, []);
+		assert.ok(zero.length > 0 && zero.every((given) => given === 0));
+		assert.ok(word.length > 0 && word.every((given) => given === 'word'));
+	});
+
+	test('notifications/cancelled of a legacy client ends its own call, with no answer', async () => {
+		const headers = { 'MCP-Protocol-Version': LEGACY, 'User-Agent': 'one' };
+		const cancel = (requestId, agent) =>
+			post(daemon, {
+				body: { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } },
+				headers: { ...headers, 'User-Agent': agent },
+			});
+		const began = Date.now();
+		const call = post(daemon, { ...exec('sleep 5; touch /tmp/cancelled-went-on', undefined, headers) });
+
+		await sleep(1000);
+		assert.equal((await cancel('1', 'one')).status, 202); // another id: a string
+		assert.equal((await cancel(2, 'one')).status, 202);
+		assert.equal((await cancel(1, 'two')).status, 202); // another client
+		await sleep(500);
+		assert.equal((await cancel(1, 'one')).status, 202);
+		assert.deepEqual((await call).events, []);
+		assert.ok(Date.now() - began > 1400 && Date.now() - began < 4000, `ended after ${Date.now() - began} ms`);
+		await sleep(5000);
+		assert.equal((await post(daemon, exec('test -e /tmp/cancelled-went-on'))).json.result.structuredContent.exit_code, 0);
+	});
+
+	test('a batch of 2025-03-26 with commands in it', async () => {
+		const body = [
+			{ ...exec('sleep 1; echo slow').body, id: 'slow' },
+			{ ...exec('echo quick').body, id: 'quick' },
+			request('ping', undefined, 'ping'),
+		];
+		const { json } = await post(daemon, { body, headers: { Accept: 'application/json' } });
+		const stdout = (id) => json.find((answer) => answer.id === id).result.structuredContent?.stdout;
+
+		assert.equal(json.length, 3);
+		assert.equal(stdout('slow'), 'slow\n');
+		assert.equal(stdout('quick'), 'quick\n');
+	});
+});
+
+describe('one sandbox, every surface', () => {
+	test('MCP of both eras and REST drive the same', { timeout: 120_000 }, async () => {
+		const clients = await Promise.all(clientKinds.map((kind) => connect(daemon, kind)));
+		const { status, json: sandbox } = await daemon.request('POST', '/v1/sandboxes', { size: 'tiny' });
+
+		assert.equal(status, 201);
+		for (const [i, { callTool }] of clients.entries()) {
+			const { structuredContent } = await callTool({
+				name: 'exec',
+				arguments: { sandbox_id: sandbox.id, command: `echo client ${i} >> shared; wc -l < shared` },
+			});
+
+			assert.equal(structuredContent.stdout, `${i + 1}\n`);
+		}
+		const exec = await daemon.request('POST', `/v1/sandboxes/${sandbox.id}/exec`, { command: 'cat shared' });
+		assert.equal(exec.json.stdout, 'client 0\nclient 1\nclient 2\n');
+
+		const started = await daemon.request('POST', `/v1/sandboxes/${sandbox.id}/exec`, {
+			command: 'sleep 1; echo by rest',
+			background: true,
+		});
+		const picked = await clients[0].callTool({
+			name: 'exec_wait',
+			arguments: { sandbox_id: sandbox.id, exec_id: started.json.exec_id },
+		});
+		assert.equal(picked.structuredContent.stdout, 'by rest\n');
+
+		await daemon.request('DELETE', `/v1/sandboxes/${sandbox.id}`);
+		for (const { client, callTool } of clients) {
+			const { structuredContent } = await callTool({ name: 'list_sandboxes', arguments: { sandbox_id: sandbox.id } });
+
+			assert.equal(structuredContent.items[0].status, 'destroyed');
+			await client.close();
+		}
+	});
+
+	test('a sandbox whose creator has gone meanwhile is not left behind', { timeout: 60_000 }, async () => {
+		const { callTool, client } = await connect(daemon, clientKinds[0]);
+		const gone = new AbortController();
+		const creating = callTool({ name: 'create_sandbox', arguments: { size: 'tiny' } }, { signal: gone.signal });
+
+		setTimeout(() => gone.abort(), 5);
+		await assert.rejects(creating);
+		await sleep(3000);
+		assert.deepEqual(await daemon.sandboxes(), []);
+		await client.close();
+	});
+});
