@@ -236,39 +236,63 @@ static void reap(struct vmm_vm *vm)
 		waitpid(vm->warden_pid, NULL, WNOHANG);
 }
 
+/* Ends a living warden: by asking, or by force. Says whether force was needed. */
+static int end_warden(struct vmm_vm *vm, const char *reason, int64_t deadline_ms, bool *ret_forced,
+		      struct err *err)
+{
+	int r = warden_run(vm->run_dir, deadline_ms, NULL, "end %s", reason);
+
+	/* The VMM is tied to its warden and goes with it. */
+	*ret_forced = r < 0 && r != -ESRCH;
+	if (*ret_forced)
+		process_kill(vm->warden_pidfd, deadline_ms);
+	if (process_wait(vm->warden_pidfd, deadline_ms) == 0)
+		return 0;
+	*ret_forced = true;
+	if (process_kill(vm->warden_pidfd, clock_boottime_ms() + SWEEP_MS) < 0)
+		return err_set(err, -ETIMEDOUT, "the machine's warden does not die");
+	return 0;
+}
+
+/* A warden that was killed leaves no exit in the record, and perhaps a VMM that is still dying. */
+static int finish_for_warden(const struct vmm_vm *vm, const char *reason, bool forced,
+			     struct err *err)
+{
+	struct record record;
+	int r = read_record(vm->run_dir, &record, err);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (record.cause != RECORD_RUNNING)
+		return 0;
+	r = kill_recorded(record.vmm_pid, record.vmm_start_ticks, clock_boottime_ms() + SWEEP_MS,
+			  "VMM", err);
+	if (r < 0)
+		return r;
+	if (forced)
+		r = write_missing_exit(vm->run_dir, RECORD_ENDED, reason,
+				       "the warden had to be killed");
+	else
+		r = write_missing_exit(vm->run_dir, RECORD_VMM_CRASHED, "",
+				       "the warden was killed");
+	return r < 0 ? err_set(err, r, "cannot record the machine's end: %s", strerrordesc_np(-r)) :
+		       0;
+}
+
 int vmm_end(struct vmm_driver *driver, struct vmm_vm *vm, const char *reason,
 	    int64_t deadline_boottime_ms, struct err *err)
 {
-	bool had_gone;
-	struct record record;
-	int r;
+	bool forced = false;
+	int r = 0;
 
 	if (vm->warden_pidfd < 0)
 		return 0;
-	had_gone = process_wait(vm->warden_pidfd, 0) == 0;
-	if (!had_gone) {
-		r = warden_run(vm->run_dir, deadline_boottime_ms, NULL, "end %s", reason);
-		if (r < 0 && r != -ESRCH) {
-			/* It does not obey. The VMM is tied to it and goes with it. */
-			process_kill(vm->warden_pidfd, deadline_boottime_ms);
-		}
-		if (process_wait(vm->warden_pidfd, deadline_boottime_ms) < 0 &&
-		    process_kill(vm->warden_pidfd, clock_boottime_ms() + SWEEP_MS) < 0)
-			return err_set(err, -ETIMEDOUT, "the machine's warden does not die");
-	}
-	reap(vm);
-	if (read_record(vm->run_dir, &record, NULL) == 0 && record.cause != RECORD_RUNNING)
-		return 0;
-	/* The warden was killed: finish what it would have. */
-	r = read_record(vm->run_dir, &record, err);
-	if (r == 0)
-		r = kill_recorded(record.vmm_pid, record.vmm_start_ticks,
-				  clock_boottime_ms() + SWEEP_MS, "VMM", err);
+	if (process_wait(vm->warden_pidfd, 0) < 0)
+		r = end_warden(vm, reason, deadline_boottime_ms, &forced, err);
 	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	r = write_missing_exit(vm->run_dir, had_gone ? RECORD_VMM_CRASHED : RECORD_ENDED, reason,
-			       had_gone ? "the warden was killed" : "the warden had to be killed");
-	return r < 0 ? err_set(err, r, "cannot record the machine's end") : 0;
+		return r;
+	reap(vm);
+	return finish_for_warden(vm, reason, forced, err);
 }
 
 void vmm_release(struct vmm_vm *vm)

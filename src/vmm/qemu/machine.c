@@ -133,11 +133,12 @@ void machine_command(const struct machine *machine, const struct vmm_spec *spec,
 	/* The stream of xen-save-devices-state has no configuration section. */
 	args_option(out, "-global", "migration.send-configuration=off");
 	/* Nothing runs before the jail is sealed. A restored guest needs no kernel: it has one. */
-	args_add(out, "-S");
-	if (spec->device_state_path)
+	if (spec->device_state_path) {
 		args_option(out, "-incoming", "defer");
-	else
+	} else {
+		args_add(out, "-S");
 		add_kernel(machine, out);
+	}
 }
 
 uint64_t machine_overhead_bytes(const struct machine *machine, const struct vmm_spec *spec)

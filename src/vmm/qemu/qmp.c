@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/str.h"
 
 #define QMP_LINE_MAX (256u * 1024u)
 #define QMP_READ_SIZE 4096u
@@ -70,6 +71,7 @@ static int read_object(struct qmp *qmp, int64_t deadline_ms, json_t **ret, struc
 		return err_wrap(err, r, "QEMU sends what is not JSON");
 	if (!json_is_object(object))
 		return err_set(err, -EPROTO, "QEMU sends what is not an object");
+	qmp->resumed |= str_eq(json_get_str(object, "event", NULL), "RESUME");
 	*ret = STEAL(object);
 	return 0;
 }
@@ -152,6 +154,18 @@ int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd
 		return 0;
 	}
 	return err_wrap(err, r, "QMP '%s'", command);
+}
+
+int qmp_wait_resumed(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *err)
+{
+	while (!qmp->resumed) {
+		_cleanup_json_ json_t *object = NULL;
+		int r = read_object(qmp, deadline_boottime_ms, &object, err);
+
+		if (r < 0)
+			return err_wrap(err, r, "the guest does not run");
+	}
+	return 0;
 }
 
 int qmp_open(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, struct err *err)

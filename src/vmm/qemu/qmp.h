@@ -1,11 +1,12 @@
 /*
  * QEMU's control protocol (QMP): a client that sends one command and waits for its answer, until a
- * deadline. Events are skipped. A QEMU that a guest has taken over is hostile: lines are capped, JSON is
- * parsed strictly, nothing it says is trusted further than the answer to a question.
+ * deadline. Events are skipped but for RESUME. A QEMU that a guest has taken over is hostile: lines are
+ * capped, JSON is parsed strictly, nothing it says is trusted further than the answer to a question.
  */
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -14,6 +15,7 @@
 struct qmp {
 	int fd;
 	struct buf in;
+	bool resumed; /* the event RESUME has come since the start */
 };
 #define QMP_INIT ((struct qmp){.fd = -1})
 
@@ -25,3 +27,6 @@ void qmp_close(struct qmp *qmp);
  * ret (may be NULL) gets a new reference to the value of "return". An answer of "error" is -EIO. */
 int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd,
 	    int64_t deadline_boottime_ms, json_t **ret, struct err *err);
+
+/* Waits until the guest's processors run. */
+int qmp_wait_resumed(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *err);

@@ -1,0 +1,269 @@
+#include "vmm_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "warden/cgroup.h"
+
+#define START_MS 60000
+#define FIRST_UID 700000u
+
+static const char *need(const char *name)
+{
+	const char *value = getenv(name);
+
+	if (!value || access(value, F_OK) < 0)
+		fail_msg("%s must name what was built: %s", name, value ? value : "(not set)");
+	return value;
+}
+
+struct vmm_config fixture_config(const struct fixture *fixture, char *cache_dir, size_t size)
+{
+	snprintf(cache_dir, size, "%s/cache", fixture->dir);
+	return (struct vmm_config){
+		.warden_path = need("SKERRY_TEST_WARDEN"),
+		.qemu_path = "/usr/bin/qemu-system-x86_64",
+		.qemu_kvm_path = "/usr/bin/qemu-system-x86_64-microvm",
+		.kernel_path = need("SKERRY_TEST_KERNEL"),
+		.initramfs_path = need("SKERRY_TEST_INITRAMFS"),
+		.lib_dir = need("SKERRY_TEST_LIB_DIR"),
+		.cache_dir = cache_dir,
+		.accel = getenv("SKERRY_TEST_ACCEL") ?: "tcg",
+		.cgroup_name = FIXTURE_CGROUP,
+	};
+}
+
+void fixture_open(struct fixture *fixture)
+{
+	char cache_dir[96];
+	struct err err = ERR_INIT;
+	struct vmm_config config;
+
+	*fixture = (struct fixture){ .dir = "/tmp/skerry-vmm-XXXXXX" };
+	if (geteuid() != 0)
+		fail_msg("tests of the VM layer make namespaces and control groups: run as root");
+	assert_non_null(mkdtemp(fixture->dir));
+	fixture->root_path = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
+	if (access(fixture->root_path, R_OK) < 0)
+		fail_msg("SKERRY_IMAGE_DIR must hold the image base.erofs: %s", fixture->root_path);
+	config = fixture_config(fixture, cache_dir, sizeof(cache_dir));
+	if (vmm_qemu_new(&config, &fixture->driver, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_int_equal(loop_new(&fixture->loop, &err), 0);
+	assert_int_equal(loop_start(fixture->loop, "test", &err), 0);
+}
+
+void fixture_close(struct fixture *fixture)
+{
+	loop_free(fixture->loop);
+	vmm_driver_free(fixture->driver);
+	tree_remove(fixture->dir);
+	free(fixture->root_path);
+	free(fixture->memory_path);
+	free(fixture->state_path);
+	free(fixture->disk_path);
+}
+
+static void make_disk(const char *path)
+{
+	const char *argv[] = { "mke2fs", "-q", "-t", "ext4", "-E",
+			       "lazy_itable_init=1,lazy_journal_init=1", path, "2G", NULL };
+	struct spawn_spec spec = SPAWN_SPEC_INIT;
+	struct err err = ERR_INIT;
+
+	spec.argv = argv;
+	if (spawn_run(&spec, clock_boottime_ms() + START_MS, NULL, 0, NULL, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+}
+
+void fixture_make_template(struct fixture *fixture)
+{
+	struct machine_run m;
+	struct err err = ERR_INIT;
+	_cleanup_free_ char *said = NULL;
+
+	fixture->memory_path = xasprintf("%s/template.memory", fixture->dir);
+	fixture->state_path = xasprintf("%s/template.state", fixture->dir);
+	fixture->disk_path = xasprintf("%s/template.disk", fixture->dir);
+	make_disk(fixture->disk_path);
+	machine_prepare(&m, fixture);
+	m.spec.disk_path = fixture->disk_path;
+	m.spec.memory_shared = true;
+	m.spec.device_state_path = NULL;
+	fixture->boot_ms = clock_boottime_ms();
+	machine_start(&m);
+	machine_connect(&m);
+	fixture->boot_ms = clock_boottime_ms() - fixture->boot_ms;
+	said = shell(&m.guest, NULL, "echo warm");
+	assert_string_equal(said, "warm");
+	machine_disconnect(&m);
+	if (vmm_save(fixture->driver, &m.vm, fixture->state_path, clock_boottime_ms() + START_MS,
+		     &err) < 0)
+		fail_msg("%s", err.message);
+	machine_end(&m);
+}
+
+/* ---- machines ---- */
+
+void machine_prepare(struct machine_run *m, struct fixture *fixture)
+{
+	unsigned int n = ++fixture->n_machines;
+
+	*m = (struct machine_run){ .fixture = fixture, .vm = VMM_VM_INIT };
+	snprintf(m->name, sizeof(m->name), "test_%d_%u", getpid(), n);
+	snprintf(m->run_dir, sizeof(m->run_dir), "%s/run%u", fixture->dir, n);
+	snprintf(m->disk_path, sizeof(m->disk_path), "%s/disk%u", fixture->dir, n);
+	assert_int_equal(mkdir(m->run_dir, 0700), 0);
+	assert_int_equal(file_copy_sparse(fixture->disk_path, m->disk_path, 0600), 0);
+	m->spec = (struct vmm_spec){
+		.name = m->name,
+		.run_dir = m->run_dir,
+		.vcpus = 1,
+		.memory_mb = FIXTURE_MEMORY_MB,
+		.root_image_path = fixture->root_path,
+		.disk_path = m->disk_path,
+		.memory_path = fixture->memory_path,
+		.device_state_path = fixture->state_path,
+		.uid = FIRST_UID + n,
+		.expires_boottime_ms = clock_boottime_ms() + 600000,
+	};
+}
+
+void machine_start(struct machine_run *m)
+{
+	struct err err = ERR_INIT;
+	int64_t from_us = clock_boottime_us();
+
+	if (vmm_start(m->fixture->driver, &m->spec, clock_boottime_ms() + START_MS, &m->vm, &err) <
+	    0)
+		fail_msg("%s", err.message);
+	m->start_us = clock_boottime_us() - from_us;
+}
+
+void machine_connect(struct machine_run *m)
+{
+	m->guest = (struct vm){ .loop = m->fixture->loop };
+	assert_true((size_t)snprintf(m->guest.socket_path, sizeof(m->guest.socket_path),
+				     "%s/" VMM_AGENT_SOCKET_NAME, m->run_dir) <
+		    sizeof(m->guest.socket_path));
+	vm_connect(&m->guest, true);
+}
+
+void machine_disconnect(struct machine_run *m)
+{
+	vm_disconnect(&m->guest);
+}
+
+void machine_end(struct machine_run *m)
+{
+	struct err err = ERR_INIT;
+
+	if (vmm_end(m->fixture->driver, &m->vm, "destroyed_by_user", clock_boottime_ms() + 10000,
+		    &err) < 0)
+		fail_msg("%s", err.message);
+	vmm_release(&m->vm);
+}
+
+struct record machine_record(const struct machine_run *m)
+{
+	struct record record = { 0 };
+	struct err err = ERR_INIT;
+	char path[160];
+
+	snprintf(path, sizeof(path), "%s/" VMM_RECORD_NAME, m->run_dir);
+	if (record_read(path, &record, &err) < 0)
+		fail_msg("%s", err.message);
+	return record;
+}
+
+struct record machine_wait_exit(struct machine_run *m, int timeout_ms)
+{
+	struct pollfd p = { .fd = m->vm.warden_pidfd, .events = POLLIN };
+
+	if (poll(&p, 1, timeout_ms) != 1)
+		fail_msg("the machine did not end within %d ms", timeout_ms);
+	vmm_release(&m->vm);
+	return machine_record(m);
+}
+
+/* ---- residue ---- */
+
+static int count_entries(const char *path, unsigned char type)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	int n = 0;
+
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.' && (type == DT_UNKNOWN || entry->d_type == type);
+	closedir(dir);
+	return n;
+}
+
+/* Wardens and QEMUs of this test run, by the name in their command line. */
+static int count_processes(void)
+{
+	DIR *dir = opendir("/proc");
+	const struct dirent *entry;
+	char needle[32];
+	int n = 0;
+
+	snprintf(needle, sizeof(needle), "test_%d_", getpid());
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		_cleanup_buf_ struct buf line = BUF_INIT;
+		_cleanup_free_ char *path = xasprintf("/proc/%s/cmdline", entry->d_name);
+
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		    file_read(path, 65536, &line) == 0 && line.len > 0 &&
+		    memmem(line.data, line.len, needle, strlen(needle)))
+			n++;
+	}
+	closedir(dir);
+	return n;
+}
+
+static int count_mounts(void)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	int n = 0;
+
+	assert_int_equal(file_read("/proc/self/mounts", 1024 * 1024, &text), 0);
+	for (const char *p = text.data; (p = strchr(p, '\n')); p++)
+		n++;
+	return n;
+}
+
+struct residue residue_count(void)
+{
+	struct residue now = { .processes = count_processes(), .mounts = count_mounts() };
+	struct err err = ERR_INIT;
+	struct cgroup group;
+
+	assert_int_equal(cgroup_find(FIXTURE_CGROUP, "any", &group, &err), 0);
+	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+		now.cgroups += count_entries(group.parent[i], DT_DIR);
+	now.descriptors = count_entries("/proc/self/fd", DT_UNKNOWN);
+	return now;
+}
+
+void assert_no_residue(struct residue before)
+{
+	struct residue now = residue_count();
+
+	assert_int_equal(now.processes, before.processes);
+	assert_int_equal(now.mounts, before.mounts);
+	assert_int_equal(now.cgroups, before.cgroups);
+	assert_int_equal(now.descriptors, before.descriptors);
+}
