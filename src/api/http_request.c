@@ -334,38 +334,60 @@ static void run_handler(void *arg)
 	req->server->config.handler(req->server->config.arg, req);
 }
 
-static enum MHD_Result hand_over(struct http_request *req)
+/* Gives the handler its reference, unless the server is ending. */
+static bool admit(struct http_request *req)
 {
 	struct http_server *server = req->server;
-	bool closing;
+	bool open;
 
-	http_conn_set_phase(server, req->conn, CONN_BUSY);
 	pthread_mutex_lock(&server->lock);
-	closing = server->closing;
-	if (!closing)
-		LIST_INSERT_HEAD(&server->active, http_request_ref(req), active_link);
+	open = !server->closing;
+	if (open) {
+		http_request_ref(req);
+		LIST_INSERT_HEAD(&server->active, req, active_link);
+	}
 	pthread_mutex_unlock(&server->lock);
-	if (closing)
+	return open;
+}
+
+static void answer_overloaded(struct http_request *req)
+{
+	pthread_mutex_lock(&req->lock);
+	if (!req->abandoned) {
+		req->phase = HTTP_ANSWERED;
+		req->status = 503;
+		req->response = own_answer(req, 503, "Service Unavailable", "overloaded",
+					   "every worker is busy; try again");
+		http_request_wake(req);
+	}
+	pthread_mutex_unlock(&req->lock);
+	http_request_release(req);
+}
+
+static enum MHD_Result hand_over(struct http_request *req)
+{
+	bool open;
+
+	http_conn_set_phase(req->server, req->conn, CONN_BUSY);
+	if (!admit(req))
 		return refuse(req, 503, "Service Unavailable", "shutting_down",
 			      "the server is ending");
 
 	/* Suspended before a worker can answer, or the resume would come first and be lost. */
 	pthread_mutex_lock(&req->lock);
-	req->phase = HTTP_HANDED;
-	http_request_suspend(req);
-	pthread_mutex_unlock(&req->lock);
-	if (pool_submit(server->config.pool, run_handler, req) < 0) {
-		pthread_mutex_lock(&req->lock);
-		if (!req->abandoned) {
-			req->phase = HTTP_ANSWERED;
-			req->status = 503;
-			req->response = own_answer(req, 503, "Service Unavailable", "overloaded",
-						   "every worker is busy; try again");
-			http_request_wake(req);
-		}
-		pthread_mutex_unlock(&req->lock);
-		http_request_release(req);
+	open = !req->abandoned; /* the end may have come since */
+	if (open) {
+		req->phase = HTTP_HANDED;
+		http_request_suspend(req);
 	}
+	pthread_mutex_unlock(&req->lock);
+	if (!open) {
+		http_request_release(req);
+		return refuse(req, 503, "Service Unavailable", "shutting_down",
+			      "the server is ending");
+	}
+	if (pool_submit(req->server->config.pool, run_handler, req) < 0)
+		answer_overloaded(req);
 	return MHD_YES;
 }
 

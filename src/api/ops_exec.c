@@ -244,10 +244,12 @@ static bool exec_cancel(struct op_call *call)
 /* Ends a handler that called core_exec or core_exec_wait. */
 static int exec_wait_return(struct exec_wait *wait, int rc)
 {
-	if (rc < 0)
-		exec_wait_unref(wait); /* done will not run */
+	if (rc < 0) {
+		free(wait); /* done will not run */
+		return rc;
+	}
 	exec_wait_unref(wait);
-	return rc < 0 ? rc : OP_PENDING;
+	return OP_PENDING;
 }
 
 int op_exec(struct op_call *call, struct err *err)

@@ -69,8 +69,8 @@ int paths_complete(struct options *options, struct err *err)
 		  "guest/initramfs.cpio", "share/skerry/guest/initramfs.cpio" },
 		{ &options->recipe_dir, "the folder of image recipes", "recipes in [images]",
 		  "images", "share/skerry/images" },
-		{ &options->lib_dir, "the folder of the VMM's helpers", "lib_dir in [vm]", "lib",
-		  "libexec/skerry" },
+		{ &options->lib_dir, "the folder of the VMM's helpers", "lib_dir in [vm]",
+		  "src/vmm", "libexec/skerry" },
 	};
 	char folder[PATH_MAX];
 	int rc = program_folder(folder, err);
