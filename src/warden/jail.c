@@ -25,6 +25,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "warden/filter.h"
 
 #define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 #define DESCRIPTORS_MAX 256
@@ -235,6 +236,9 @@ static int enter(const struct options *options, int go_fd, struct err *err)
 	 * closed and the read below ends. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return failed(err, "tie to the warden", options->name);
+	r = filter_apply(err);
+	if (r < 0)
+		return r;
 	if (fd_read_full(go_fd, &byte, 1) != 1)
 		return err_set(err, -ECANCELED, "jail: the warden is gone");
 	return 0;
