@@ -124,6 +124,7 @@ static int scan(int fd, const struct mapping *mapping, struct dirty_set *set)
 
 	while (arg.start < arg.end) {
 		int n = ioctl(fd, SCAN_IOCTL, &arg);
+		uint64_t next;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -132,9 +133,15 @@ static int scan(int fd, const struct mapping *mapping, struct dirty_set *set)
 		for (int i = 0; i < n; i++)
 			add(set, regions[i].start, mapping->offset + regions[i].start - mapping->address,
 			    regions[i].end - regions[i].start);
-		if (arg.walk_end <= arg.start) /* no mapping there any more */
+		/* walk_end alone is not enough: when the walk comes to its end in the middle of the
+		 * kernel's own buffer of 512 regions, it is left at an earlier stop (seen on 6.18), and
+		 * pages would be found twice. */
+		next = arg.walk_end;
+		if (n > 0 && regions[n - 1].end > next)
+			next = regions[n - 1].end;
+		if (next <= arg.start) /* no mapping there any more */
 			return -ESRCH;
-		arg.start = arg.walk_end;
+		arg.start = next;
 	}
 	return 0;
 }

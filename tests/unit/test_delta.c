@@ -251,6 +251,39 @@ static void both_methods_agree(void **state)
 	child_end(&source);
 }
 
+/* More extents than any one call of the kernel gives, and a number that is no multiple of its batches:
+ * each page once, none left out. */
+static void write_every_second(uint8_t *memory, void *arg)
+{
+	for (size_t page = 0; page < *(size_t *)arg; page += 2)
+		memory[page * PAGE] = (uint8_t)(page / 2 | 1);
+}
+
+static void many_extents(void **state)
+{
+	const struct delta_options ways[] = { { .method = DIRTY_AUTO }, { .method = DIRTY_PAGEMAP } };
+	size_t pages = 2 * 2976, bytes = 4 * pages * PAGE;
+	struct child source, target;
+	char path[SCRATCH_SIZE + 16];
+	struct delta_stats stats;
+
+	snprintf(path, sizeof(path), "%s/sparse", scratch);
+	assert_int_equal(file_write_durable(path, "", 0, 0600), 0);
+	assert_int_equal(truncate(path, (off_t)bytes), 0);
+	source = child_start(path, bytes, write_every_second, &pages);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		unlink(delta_path);
+		assert_int_equal(delta_save(source.pid, path, delta_path, &ways[i], &stats, NULL), 0);
+		assert_int_equal(stats.data_pages, pages / 2);
+		assert_int_equal(stats.extents, pages / 2);
+		target = child_start(path, bytes, NULL, NULL);
+		assert_int_equal(delta_load(target.pid, path, delta_path, NULL, &stats, NULL), 0);
+		assert_same_memory(&source, &target);
+		child_end(&target);
+	}
+	child_end(&source);
+}
+
 /* MADV_PAGEOUT swaps written pages out, where there is swap. */
 static void write_and_swap(uint8_t *memory, void *arg)
 {
@@ -581,6 +614,7 @@ int main(void)
 		cmocka_unit_test(target_that_wrote),
 		cmocka_unit_test(from_pagemap_entries),
 		cmocka_unit_test(both_methods_agree),
+		cmocka_unit_test(many_extents),
 		cmocka_unit_test(swapped_pages),
 		cmocka_unit_test(random_memories),
 		cmocka_unit_test(damaged_files),
