@@ -237,12 +237,23 @@ static void write_console_log(struct warden *w)
 
 /* ---- supervision ---- */
 
+/* A VMM that was killed has no words of its own. */
+static void tell_signal(struct record *record, bool out_of_memory)
+{
+	char last[128];
+
+	str_copy(last, sizeof(last), record->detail);
+	snprintf(record->detail, sizeof(record->detail), "the VMM was ended by signal %d%s%s%s",
+		 WTERMSIG(record->vmm_status),
+		 out_of_memory ? ", its memory limit was reached" : "",
+		 *last ? "; last words: " : "", last);
+}
+
 /* What the VMM's end by itself means. */
 static void find_cause(struct warden *w)
 {
 	struct record *record = &w->record;
 	enum console_verdict verdict;
-	int64_t oom_kills = cgroup_oom_kills(&w->cgroup);
 
 	if (w->ending)
 		return;
@@ -257,15 +268,8 @@ static void find_cause(struct warden *w)
 		record->cause = RECORD_GUEST_OFF;
 	else
 		record->cause = RECORD_VMM_CRASHED;
-	if (record->cause == RECORD_VMM_CRASHED && WIFSIGNALED(record->vmm_status)) {
-		char last[128];
-
-		str_copy(last, sizeof(last), record->detail);
-		snprintf(record->detail, sizeof(record->detail),
-			 "the VMM was ended by signal %d%s%s%s", WTERMSIG(record->vmm_status),
-			 oom_kills > 0 ? ", its memory limit was reached" : "",
-			 *last ? "; last words: " : "", last);
-	}
+	if (verdict == CONSOLE_QUIET && WIFSIGNALED(record->vmm_status))
+		tell_signal(record, cgroup_oom_kills(&w->cgroup) > 0);
 }
 
 static void supervise(struct warden *w)
