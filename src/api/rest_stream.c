@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/ops_exec.h"
 #include "api/problem.h"
@@ -43,6 +44,17 @@ struct exec_events {
 	bool starting, gone_early; /* the client left while the worker was starting the command */
 	bool finished;
 };
+
+/* The core names streams by their descriptors, 1 and 2; here they are 0 and 1. */
+static int output_of(int descriptor)
+{
+	return descriptor == STDERR_FILENO;
+}
+
+static int descriptor_of(int which)
+{
+	return which ? STDERR_FILENO : STDOUT_FILENO;
+}
 
 static const char *const output_names[] = { "stdout", "stderr" };
 
@@ -82,7 +94,7 @@ static void grant(struct exec_events *events)
 
 		events->owed[which] = 0;
 		if (owed > 0)
-			core_stream_credit(events->core_stream, which, owed);
+			core_stream_credit(events->core_stream, descriptor_of(which), owed);
 	}
 }
 
@@ -149,8 +161,9 @@ static void on_started(void *arg, const char *exec_id)
 	send_event(events, "started", event);
 }
 
-static void on_data(void *arg, int which, uint64_t offset, const void *data, size_t len)
+static void on_data(void *arg, int descriptor, uint64_t offset, const void *data, size_t len)
 {
+	const int which = output_of(descriptor);
 	struct exec_events *events = arg;
 	struct exec_output_state *output = &events->outputs[which];
 	_cleanup_buf_ struct buf joined = BUF_INIT;
@@ -170,8 +183,9 @@ static void on_data(void *arg, int which, uint64_t offset, const void *data, siz
 	pthread_mutex_unlock(&events->lock);
 }
 
-static void on_gap(void *arg, int which, uint64_t from, uint64_t to)
+static void on_gap(void *arg, int descriptor, uint64_t from, uint64_t to)
 {
+	const int which = output_of(descriptor);
 	struct exec_events *events = arg;
 	_cleanup_json_ json_t *event = json_object();
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -281,7 +282,7 @@ static void pump(void *arg)
 		for (size_t i = 0; i < len; i++)
 			block[i] = (stream->sent + i) % 2 == 0 ? '\xc3' : '\xa9';
 		stream->credit -= len;
-		stream->sink->data(stream->arg, 0, stream->sent, block, len);
+		stream->sink->data(stream->arg, STDOUT_FILENO, stream->sent, block, len);
 		stream->sent += len;
 		stream->core->spewed += len;
 	}
@@ -307,7 +308,7 @@ static void begin_stream(void *arg)
 		return;
 	}
 	if (str_eq(stream->command, "missing")) {
-		err_code(&err, -ENOENT, "cannot_start", "start the command: no such directory");
+		err_code(&err, -ENOENT, "cwd_not_found", "start the command: no such directory");
 		stream->sink->ended(stream->arg, NULL, &err);
 		unref_stream(stream);
 		return;
@@ -318,7 +319,7 @@ static void begin_stream(void *arg)
 		return;
 	}
 	if (!str_eq(stream->command, "hang")) {
-		stream->sink->data(stream->arg, 0, 0, text, strlen(text));
+		stream->sink->data(stream->arg, STDOUT_FILENO, 0, text, strlen(text));
 		result.stdout_bytes = strlen(text);
 		stream->sink->ended(stream->arg, &result, NULL);
 	}
@@ -358,7 +359,7 @@ int core_exec_follow(struct core *core, const struct principal *who, const char 
 
 void core_stream_credit(struct core_stream *stream, int which, uint64_t bytes)
 {
-	if (which != 0)
+	if (which != STDOUT_FILENO)
 		return;
 	stream->credit += bytes;
 	stream->refs++;

@@ -615,7 +615,7 @@ static void test_events(void **state)
 	assert_answer(&answer, 200, "event: exit\ndata: {\"exec_id\":\"exe_1\"");
 	/* What never began is an answer like any other. */
 	post("/v1/sandboxes/sbx_aa/exec", EVENTS, "{\"command\":\"missing\"}", &missing);
-	assert_answer(&missing, 422, "cannot_start");
+	assert_answer(&missing, 422, "cwd_not_found");
 	post("/v1/sandboxes/sbx_bb/exec", EVENTS, "{\"command\":\"echo hi\"}", &unknown);
 	assert_answer(&unknown, 404, "not_found");
 	exchange("GET /v1/sandboxes/sbx_aa/exec/exe_1 HTTP/1.1\r\n" HOST KEY CLOSE EVENTS "\r\n",
