@@ -1,7 +1,7 @@
 /*
- * How fast a memory's written pages are saved and restored (src/snapshot/delta.h), against memcpy of the
- * same size and against what the kernel takes to give a process that many pages of its own, in the same
- * run. Prints a table, or one JSON object a line with --json.
+ * How fast a memory's written pages are saved and restored (src/snapshot/delta.h), against memcpy
+ * of the same size and against what the kernel takes to give a process that many pages of its own,
+ * in the same run. Prints a table, or one JSON object a line with --json.
  *
  *   delta_bench [--json] [directory]     files are made there (default: the current one)
  *
@@ -19,8 +19,8 @@
 #include "base/str.h"
 #include "snapshot/delta.h"
 
-#define MB ((size_t)1 << 20)
-#define PAGE 4096
+#define MB     ((size_t)1 << 20)
+#define PAGE   4096
 #define MEMORY (1024 * MB)
 #define ROUNDS 5
 
@@ -31,7 +31,8 @@ struct pattern {
 
 struct result {
 	int64_t memcpy_us;
-	int64_t touch_us; /* a local process writing a word of each of so many pages of the same file */
+	int64_t touch_us; /* a local process writing a word of each of so many pages of the same
+			     file */
 	int64_t save_us;
 	int64_t save_one_us;
 	int64_t durable_us; /* save with an fsync */
@@ -190,14 +191,16 @@ static void print_row(const struct pattern *p, const struct result *r, bool json
 {
 	if (json) {
 		printf("{\"mb\": %zu, \"extents\": %" PRIu64 ", \"memcpy_us\": %" PRId64
-		       ", \"touch_us\": %" PRId64 ", \"find_us\": %" PRId64 ", \"save_us\": %" PRId64
-		       ", \"save_one_thread_us\": %" PRId64 ", \"save_durable_us\": %" PRId64
-		       ", \"load_us\": %" PRId64 ", \"load_one_thread_us\": %" PRId64 "}\n",
+		       ", \"touch_us\": %" PRId64 ", \"find_us\": %" PRId64
+		       ", \"save_us\": %" PRId64 ", \"save_one_thread_us\": %" PRId64
+		       ", \"save_durable_us\": %" PRId64 ", \"load_us\": %" PRId64
+		       ", \"load_one_thread_us\": %" PRId64 "}\n",
 		       p->bytes / MB, r->extents, r->memcpy_us, r->touch_us, r->find_us, r->save_us,
 		       r->save_one_us, r->durable_us, r->load_us, r->load_one_us);
 		return;
 	}
-	printf("%4zu MB %6" PRIu64 " |%8.1f |%8.1f |%6.1f |%8.1f %5.2f %5.2fx |%8.1f |%8.1f |%8.1f %5.2f %5.2fx |%8.1f\n",
+	printf("%4zu MB %6" PRIu64 " |%8.1f |%8.1f |%6.1f |%8.1f %5.2f %5.2fx |%8.1f |%8.1f |%8.1f "
+				   "%5.2f %5.2fx |%8.1f\n",
 	       p->bytes / MB, r->extents, (double)r->memcpy_us / 1e3, (double)r->touch_us / 1e3,
 	       (double)r->find_us / 1e3, (double)r->save_us / 1e3, gbps(p->bytes, r->save_us),
 	       (double)r->save_us / (double)r->memcpy_us, (double)r->save_one_us / 1e3,
@@ -217,7 +220,8 @@ int main(int argc, char **argv)
 	snprintf(delta_path, sizeof(delta_path), "%s/delta-bench-delta", dir);
 	make_base();
 	if (!json)
-		printf("written extents|  memcpy |page own |  find |   save  GB/s  /copy |1 thread | durable "
+		printf("written extents|  memcpy |page own |  find |   save  GB/s  /copy |1 thread "
+		       "| durable "
 		       "|   load  GB/s  /copy |1 thread   (ms)\n");
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 		struct result result = measure(&patterns[i]);

@@ -1,18 +1,18 @@
 /*
  * Saving and restoring a memory by its difference from a base file (delta_format.h has the file).
  *
- * A VMM has mapped its guest's memory file privately; the pages that the guest wrote are the process's
- * own. delta_save copies exactly those into a new file, delta_load writes them into the mapping of
- * another process that has just mapped the same base file. Cost: one look at the page tables, and the
- * written pages; the memory's size hardly matters.
+ * A VMM has mapped its guest's memory file privately; the pages that the guest wrote are the
+ * process's own. delta_save copies exactly those into a new file, delta_load writes them into the
+ * mapping of another process that has just mapped the same base file. Cost: one look at the page
+ * tables, and the written pages; the memory's size hardly matters.
  *
  * It knows processes and files, no VMs: the caller has stopped the guest, keeps the pid from being
  * reused (a pidfd, or an unreaped child) and holds the privilege of a debugger over the process.
  *
  * Integrity: header and table are checked before the process is touched; each segment of 256 KiB is
- * checked after it was read and before it is written, from the same buffer. So nothing unchecked gets
- * into the process and the file is read once. A damaged segment in the middle leaves earlier ones
- * written: after any error the process must be ended, never run.
+ * checked after it was read and before it is written, from the same buffer. So nothing unchecked
+ * gets into the process and the file is read once. A damaged segment in the middle leaves earlier
+ * ones written: after any error the process must be ended, never run.
  */
 #pragma once
 
@@ -35,8 +35,9 @@ struct delta_options {
 struct delta_stats {
 	uint64_t memory_bytes;
 	uint64_t data_pages;
-	uint64_t zero_pages; /* written in the process, all zero: no data */
-	uint64_t undone_pages; /* load: pages the new process had written itself, set back to the base */
+	uint64_t zero_pages;   /* written in the process, all zero: no data */
+	uint64_t undone_pages; /* load: pages the new process had written itself, set back to the
+				  base */
 	uint64_t extents;
 	uint64_t file_bytes;
 	int64_t find_us; /* looking for the written pages */
@@ -50,15 +51,15 @@ int delta_measure(pid_t pid, const char *memory_path, uint64_t *ret_bytes, struc
 uint64_t delta_file_bytes_max(uint64_t written_bytes);
 
 /* Writes path (must not exist; 0600), not yet fsynced. On failure it is not there. options may be
- * NULL. Errors: "disk_full", "not_found" (the process), -EBADMSG (it has not mapped the file privately
- * and whole). */
-int delta_save(pid_t pid, const char *memory_path, const char *path, const struct delta_options *options,
-	       struct delta_stats *ret, struct err *err);
+ * NULL. Errors: "disk_full", "not_found" (the process), -EBADMSG (it has not mapped the file
+ * privately and whole). */
+int delta_save(pid_t pid, const char *memory_path, const char *path,
+	       const struct delta_options *options, struct delta_stats *ret, struct err *err);
 
 /* Makes the process's memory equal to the saved one, also where it has written pages itself. Codes:
  * "snapshot_damaged", "snapshot_version_mismatch", "snapshot_incomplete" (no file), "not_found". */
-int delta_load(pid_t pid, const char *memory_path, const char *path, const struct delta_options *options,
-	       struct delta_stats *ret, struct err *err);
+int delta_load(pid_t pid, const char *memory_path, const char *path,
+	       const struct delta_options *options, struct delta_stats *ret, struct err *err);
 
 /* Checks all of the file, without a process. */
 int delta_verify(const char *path, struct delta_stats *ret, struct err *err);

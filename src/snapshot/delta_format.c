@@ -11,7 +11,8 @@
 
 static int damaged(struct err *err, const char *what)
 {
-	return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED, "the delta file is damaged: %s", what);
+	return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED, "the delta file is damaged: %s",
+			what);
 }
 
 /* ---- header ---- */
@@ -66,8 +67,8 @@ static int header_check(const struct delta_header *header, uint64_t file_bytes, 
 	return 0;
 }
 
-int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes, struct delta_header *ret,
-			struct err *err)
+int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes,
+			struct delta_header *ret, struct err *err)
 {
 	struct delta_header header;
 	uint8_t hash[HASH_SIZE];
@@ -100,8 +101,8 @@ int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes, 
 
 /* ---- table ---- */
 
-static void table_swap(struct delta_segment *segments, size_t n_segments, struct delta_extent *extents,
-		       size_t n_extents)
+static void table_swap(struct delta_segment *segments, size_t n_segments,
+		       struct delta_extent *extents, size_t n_extents)
 {
 	for (size_t i = 0; i < n_segments; i++) {
 		segments[i].n_extents = htole32(segments[i].n_extents);

@@ -6,13 +6,14 @@
  *   page 1 …          the data pages, in the order of their place in the memory
  *   table_offset      struct delta_segment [n_segments], then struct delta_extent [n_extents]
  *
- * A segment is up to DELTA_SEGMENT_PAGES pages of data and the extents that they belong to: the unit
- * of hashing and of work. Extents are sorted by their place and do not overlap; those of zeros have no
- * data. Data pages have no gaps, so that a segment's place in the file is the sum of the ones before.
+ * A segment is up to DELTA_SEGMENT_PAGES pages of data and the extents that they belong to: the
+ * unit of hashing and of work. Extents are sorted by their place and do not overlap; those of zeros
+ * have no data. Data pages have no gaps, so that a segment's place in the file is the sum of the
+ * ones before.
  *
  * The hashes form a tree: the header's covers the table's, the table's covers the segments'. So the
- * header's hash stands for the whole file (delta_root), and a segment can be checked on its own, before
- * any of it is used. Numbers are little-endian.
+ * header's hash stands for the whole file (delta_root), and a segment can be checked on its own,
+ * before any of it is used. Numbers are little-endian.
  */
 #pragma once
 
@@ -23,15 +24,16 @@
 #include "base/err.h"
 #include "snapshot/hash.h"
 
-#define DELTA_MAGIC "SKRYDLTA"
-#define DELTA_VERSION 1
-#define DELTA_SEGMENT_PAGES 64 /* 256 KiB: a segment stays in the CPU's cache from read to write */
+#define DELTA_MAGIC	    "SKRYDLTA"
+#define DELTA_VERSION	    1
+#define DELTA_SEGMENT_PAGES 64 /* 256 KiB: a segment stays in the CPU's cache from read to write   \
+				*/
 #define DELTA_MEMORY_MAX ((uint64_t)64 << 30)
 
-#define CODE_SNAPSHOT_DAMAGED "snapshot_damaged"
-#define CODE_SNAPSHOT_VERSION "snapshot_version_mismatch"
+#define CODE_SNAPSHOT_DAMAGED	 "snapshot_damaged"
+#define CODE_SNAPSHOT_VERSION	 "snapshot_version_mismatch"
 #define CODE_SNAPSHOT_INCOMPLETE "snapshot_incomplete"
-#define CODE_SNAPSHOT_NOT_FOUND "snapshot_not_found"
+#define CODE_SNAPSHOT_NOT_FOUND	 "snapshot_not_found"
 
 struct delta_header {
 	char magic[8];
@@ -66,10 +68,10 @@ static_assert(sizeof(struct delta_extent) == 16, "the table's layout is on disk"
 /* Encodes the header into a whole page of page_bytes, with its hash. Fields in host order. */
 void delta_header_encode(const struct delta_header *header, void *page);
 
-/* Decodes page 0 of a file of file_bytes. All counts are then bounded by the file's size and agree with
- * each other. Codes: "snapshot_damaged", "snapshot_version_mismatch". */
-int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes, struct delta_header *ret,
-			struct err *err);
+/* Decodes page 0 of a file of file_bytes. All counts are then bounded by the file's size and agree
+ * with each other. Codes: "snapshot_damaged", "snapshot_version_mismatch". */
+int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes,
+			struct delta_header *ret, struct err *err);
 
 static inline size_t delta_table_bytes(const struct delta_header *header)
 {
@@ -80,7 +82,8 @@ static inline size_t delta_table_bytes(const struct delta_header *header)
 /* What stands for the whole file: the hash of its header, as text. The page is as encoded. */
 void delta_root(const void *page, size_t page_bytes, char out[HASH_TEXT_SIZE]);
 
-/* A table as read, checked: a view into the caller's bytes, in host order after delta_table_decode. */
+/* A table as read, checked: a view into the caller's bytes, in host order after delta_table_decode.
+ */
 struct delta_table {
 	const struct delta_segment *segments;
 	size_t n_segments;
@@ -88,9 +91,10 @@ struct delta_table {
 	size_t n_extents;
 };
 
-/* Converts a table of delta_table_bytes(header) bytes (aligned for uint64_t) to host order in place, and
- * checks its hash and every rule above. */
+/* Converts a table of delta_table_bytes(header) bytes (aligned for uint64_t) to host order in
+ * place, and checks its hash and every rule above. */
 int delta_table_decode(const struct delta_header *header, void *table, struct delta_table *ret,
 		       struct err *err);
 /* Converts to the file's order in place; returns the hash for the header. */
-void delta_table_encode(const struct delta_header *header, void *table, uint8_t ret_hash[HASH_SIZE]);
+void delta_table_encode(const struct delta_header *header, void *table,
+			uint8_t ret_hash[HASH_SIZE]);

@@ -2,12 +2,13 @@
  * Restoring written pages, and checking delta files.
  *
  * A worker takes the next segment, reads its data, checks its hash and writes each extent into the
- * process through /proc/PID/mem: that descriptor is bound to the process's memory, so that no reused
- * pid can send the bytes astray (and it measures the same as process_vm_writev, as nearly all of the
- * time goes into the copy-on-write faults). Those run side by side, which is why more threads help.
+ * process through /proc/PID/mem: that descriptor is bound to the process's memory, so that no
+ * reused pid can send the bytes astray (and it measures the same as process_vm_writev, as nearly
+ * all of the time goes into the copy-on-write faults). Those run side by side, which is why more
+ * threads help.
  *
- * Pages that the new process has written before (firmware, a kernel image) are first set back to the
- * base file's content: without that they would differ from the saved memory.
+ * Pages that the new process has written before (firmware, a kernel image) are first set back to
+ * the base file's content: without that they would differ from the saved memory.
  */
 #include "snapshot/delta.h"
 
@@ -43,16 +44,17 @@ struct load {
 	struct start *starts;
 	const struct mapping_set *mappings; /* NULL: only check */
 	int mem_fd;
-	const uint8_t *zeros;               /* a segment's worth */
+	const uint8_t *zeros; /* a segment's worth */
 	atomic_size_t next;
-	pthread_mutex_t lock;               /* for the rest */
+	pthread_mutex_t lock; /* for the rest */
 	struct err err;
 	atomic_int failed;
 };
 
 static int damaged(struct err *err, const char *what)
 {
-	return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED, "the delta file is damaged: %s", what);
+	return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED, "the delta file is damaged: %s",
+			what);
 }
 
 /* ---- reading ---- */
@@ -68,7 +70,8 @@ static int read_at(int fd, void *data, size_t len, uint64_t offset, struct err *
 			continue;
 		if (n < 0)
 			return err_code(err, -errno, CODE_SNAPSHOT_DAMAGED,
-					"the delta file cannot be read: %s", strerrordesc_np(errno));
+					"the delta file cannot be read: %s",
+					strerrordesc_np(errno));
 		if (n == 0)
 			return damaged(err, "it is cut short");
 		p += n;
@@ -88,8 +91,8 @@ static int load_open(struct load *load, const char *path, struct err *err)
 	load->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (load->fd < 0)
 		return errno == ENOENT ? err_code(err, -ENOENT, CODE_SNAPSHOT_INCOMPLETE,
-						  "the delta file is missing") :
-					 err_set(err, -errno, "cannot open the delta file: %s",
+						  "the delta file is missing")
+				       : err_set(err, -errno, "cannot open the delta file: %s",
 						 strerrordesc_np(errno));
 	if (fstat(load->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return damaged(err, "it is no regular file");
@@ -149,15 +152,16 @@ static int write_memory(const struct load *load, uint64_t offset, const uint8_t 
 	while (len > 0) {
 		const struct mapping *mapping = mapping_at(load->mappings, offset);
 		uint64_t inside = offset - mapping->offset;
-		size_t part = mapping->bytes - inside < len ? (size_t)(mapping->bytes - inside) : len;
+		size_t part =
+			mapping->bytes - inside < len ? (size_t)(mapping->bytes - inside) : len;
 		ssize_t n = pwrite(load->mem_fd, data, part, (off_t)(mapping->address + inside));
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) /* 0: its memory is gone, as it has ended */
 			return err_set(err, n < 0 ? -errno : -ESRCH,
-				       "cannot write the process's memory at %" PRIu64 ": %s", offset,
-				       strerrordesc_np(n < 0 ? errno : ESRCH));
+				       "cannot write the process's memory at %" PRIu64 ": %s",
+				       offset, strerrordesc_np(n < 0 ? errno : ESRCH));
 		offset += (uint64_t)n;
 		data += n;
 		len -= (size_t)n;
@@ -181,7 +185,8 @@ static int load_segment(struct load *load, size_t index, uint8_t *buffer, struct
 	if (memcmp(hash, segment->hash, HASH_SIZE) != 0)
 		return damaged(err, "the checksum of its pages is wrong");
 	for (uint32_t i = 0; load->mappings && i < segment->n_extents && r == 0; i++) {
-		const struct delta_extent *extent = &load->table.extents[load->starts[index].extent + i];
+		const struct delta_extent *extent =
+			&load->table.extents[load->starts[index].extent + i];
 		size_t len = extent->pages * page_bytes;
 
 		r = write_memory(load, extent->page * page_bytes,
@@ -205,8 +210,8 @@ static void load_fail(struct load *load, const struct err *err)
 static void load_worker(void *arg)
 {
 	struct load *load = arg;
-	_cleanup_free_ uint8_t *buffer = aligned_alloc(load->header.page_bytes,
-						       DELTA_SEGMENT_PAGES * load->header.page_bytes);
+	_cleanup_free_ uint8_t *buffer = aligned_alloc(
+		load->header.page_bytes, DELTA_SEGMENT_PAGES * load->header.page_bytes);
 	struct err err = ERR_INIT;
 
 	if (!buffer) {
@@ -232,7 +237,8 @@ static int load_segments(struct load *load, const struct delta_options *options,
 	load->zeros = zeros;
 	if (threads == 0)
 		threads = parallel_threads((load->header.data_pages + load->header.zero_pages) *
-					   load->header.page_bytes, DELTA_THREADS_MAX);
+						   load->header.page_bytes,
+					   DELTA_THREADS_MAX);
 	parallel_run(threads, load_worker, load);
 	load->zeros = NULL;
 	if (load->failed < 0 && err)
@@ -254,7 +260,8 @@ static int undo_written(struct load *load, const struct process *process, int me
 		for (uint64_t at = 0; at < dirty.items[i].bytes && r == 0; at += page_bytes) {
 			uint64_t offset = dirty.items[i].offset + at;
 
-			if (pread(memory_fd, page, page_bytes, (off_t)offset) != (ssize_t)page_bytes)
+			if (pread(memory_fd, page, page_bytes, (off_t)offset) !=
+			    (ssize_t)page_bytes)
 				return err_set(err, -EIO, "cannot read the memory file at %" PRIu64,
 					       offset);
 			r = write_memory(load, offset, page, page_bytes, err);
@@ -278,7 +285,8 @@ static void fill_stats(const struct load *load, int64_t start_us, struct delta_s
 }
 
 static int load_into(struct load *load, pid_t pid, const char *memory_path,
-		     const struct delta_options *options, struct delta_stats *stats, struct err *err)
+		     const struct delta_options *options, struct delta_stats *stats,
+		     struct err *err)
 {
 	_cleanup_(process_close) struct process process = PROCESS_INIT;
 	_cleanup_(mapping_set_clear) struct mapping_set mappings = MAPPING_SET_INIT;
@@ -315,7 +323,8 @@ static int load_into(struct load *load, pid_t pid, const char *memory_path,
 }
 
 static int run(const char *path, struct err *err, struct delta_stats *ret,
-	       int (*then)(struct load *load, void *arg, struct delta_stats *stats, struct err *err),
+	       int (*then)(struct load *load, void *arg, struct delta_stats *stats,
+			   struct err *err),
 	       void *arg)
 {
 	_cleanup_(load_clear) struct load load = {
@@ -357,8 +366,8 @@ static int then_verify(struct load *load, void *arg, struct delta_stats *stats, 
 	return load_segments(load, NULL, err);
 }
 
-int delta_load(pid_t pid, const char *memory_path, const char *path, const struct delta_options *options,
-	       struct delta_stats *ret, struct err *err)
+int delta_load(pid_t pid, const char *memory_path, const char *path,
+	       const struct delta_options *options, struct delta_stats *ret, struct err *err)
 {
 	struct load_arg arg = { pid, memory_path, options };
 

@@ -1,14 +1,15 @@
 /*
  * Saving written pages.
  *
- * The written pages, in order, are cut into segments of 64. A worker takes the next segment, reads its
- * pages out of the process in one call (process_vm_readv: measured twice as fast as /proc/PID/mem),
- * drops those that are all zero, then waits for its turn to learn its place in the file, which depends
- * only on the data of the segments before; hashing and writing go on side by side again. The file is
- * therefore the same for any number of workers. Table and header are written last.
+ * The written pages, in order, are cut into segments of 64. A worker takes the next segment, reads
+ * its pages out of the process in one call (process_vm_readv: measured twice as fast as
+ * /proc/PID/mem), drops those that are all zero, then waits for its turn to learn its place in the
+ * file, which depends only on the data of the segments before; hashing and writing go on side by
+ * side again. The file is therefore the same for any number of workers. Table and header are
+ * written last.
  *
- * The file's space is allocated ahead: a full disk is met before any work, and writing into allocated
- * space is a third cheaper (measured on ext4, Linux 6.18).
+ * The file's space is allocated ahead: a full disk is met before any work, and writing into
+ * allocated space is a third cheaper (measured on ext4, Linux 6.18).
  */
 #include "snapshot/delta.h"
 
@@ -32,11 +33,11 @@
 
 /* A segment in the making. */
 struct segment {
-	size_t first_extent;  /* in the dirty set */
-	uint64_t skip_bytes;  /* of that extent, which belong to the segment before */
+	size_t first_extent; /* in the dirty set */
+	uint64_t skip_bytes; /* of that extent, which belong to the segment before */
 	uint32_t pages;
 	uint32_t data_pages;
-	uint64_t zeros;       /* a bit a page */
+	uint64_t zeros; /* a bit a page */
 	uint8_t hash[HASH_SIZE];
 };
 _Static_assert(DELTA_SEGMENT_PAGES <= 64, "a segment's pages are bits of a word");
@@ -52,9 +53,9 @@ struct save {
 	atomic_size_t next;
 	pthread_mutex_t lock; /* for the rest */
 	pthread_cond_t moved;
-	size_t turn;          /* the segment that may take its place in the file */
-	uint64_t data_pages;  /* of the segments before */
-	int failed;           /* the first -errno; all stop */
+	size_t turn;	     /* the segment that may take its place in the file */
+	uint64_t data_pages; /* of the segments before */
+	int failed;	     /* the first -errno; all stop */
 	const char *failed_what;
 };
 
@@ -109,7 +110,8 @@ static void drop_zeros(const struct save *save, struct segment *segment, uint8_t
 			continue;
 		}
 		if (segment->data_pages != i)
-			memcpy(buffer + segment->data_pages * save->page_bytes, page, save->page_bytes);
+			memcpy(buffer + segment->data_pages * save->page_bytes, page,
+			       save->page_bytes);
 		segment->data_pages++;
 	}
 }
@@ -332,8 +334,9 @@ static int save_to(struct save *save, uint64_t memory_bytes, unsigned int thread
 	int r;
 
 	if (fallocate(save->fd, 0, 0, (off_t)most) < 0 && errno != EOPNOTSUPP && errno != EINTR)
-		return err_set(err, -errno, "cannot allocate %" PRIu64 " bytes for the delta file: %s",
-			       most, strerrordesc_np(errno));
+		return err_set(err, -errno,
+			       "cannot allocate %" PRIu64 " bytes for the delta file: %s", most,
+			       strerrordesc_np(errno));
 	cut_segments(save);
 	if (threads == 0)
 		threads = parallel_threads(save->dirty.bytes, DELTA_THREADS_MAX);
@@ -347,13 +350,15 @@ static int save_to(struct save *save, uint64_t memory_bytes, unsigned int thread
 				save->process->pid);
 	r = write_table(save, memory_bytes, stats);
 	if (r < 0)
-		return err_set(err, r, "cannot write the delta file's table: %s", strerrordesc_np(-r));
+		return err_set(err, r, "cannot write the delta file's table: %s",
+			       strerrordesc_np(-r));
 	return 0;
 }
 
 /* Opens the process and finds its mappings and written pages. */
-static int look(pid_t pid, const char *memory_path, enum dirty_method method, struct process *process,
-		struct mapping_set *mappings, struct dirty_set *dirty, struct err *err)
+static int look(pid_t pid, const char *memory_path, enum dirty_method method,
+		struct process *process, struct mapping_set *mappings, struct dirty_set *dirty,
+		struct err *err)
 {
 	struct stat st;
 	int r;
@@ -361,9 +366,9 @@ static int look(pid_t pid, const char *memory_path, enum dirty_method method, st
 	if (stat(memory_path, &st) < 0)
 		return err_set(err, -errno, "cannot look at the memory file '%s': %s", memory_path,
 			       strerrordesc_np(errno));
-	if ((uint64_t)st.st_size > DELTA_MEMORY_MAX ||
-	    st.st_size % sysconf(_SC_PAGESIZE) != 0)
-		return err_set(err, -EINVAL, "the memory file '%s' has an impossible size", memory_path);
+	if ((uint64_t)st.st_size > DELTA_MEMORY_MAX || st.st_size % sysconf(_SC_PAGESIZE) != 0)
+		return err_set(err, -EINVAL, "the memory file '%s' has an impossible size",
+			       memory_path);
 	r = process_open(pid, process, err);
 	if (r < 0)
 		return r;
@@ -385,8 +390,8 @@ int delta_measure(pid_t pid, const char *memory_path, uint64_t *ret_bytes, struc
 	return r;
 }
 
-int delta_save(pid_t pid, const char *memory_path, const char *path, const struct delta_options *options,
-	       struct delta_stats *ret, struct err *err)
+int delta_save(pid_t pid, const char *memory_path, const char *path,
+	       const struct delta_options *options, struct delta_stats *ret, struct err *err)
 {
 	static const struct delta_options defaults = { 0 };
 	_cleanup_(process_close) struct process process = PROCESS_INIT;

@@ -1,9 +1,10 @@
 /*
  * Asking the kernel which pages are a process's own.
  *
- * A page of a private file mapping is the file's (bit 61, "file or shared") until it is written; then
- * it is anonymous: present (63) or swapped (62) and not 61. A file page that is being migrated shows
- * as swapped with bit 61 set: it is clean. The ioctl asks for the same thing in its own words.
+ * A page of a private file mapping is the file's (bit 61, "file or shared") until it is written;
+ * then it is anonymous: present (63) or swapped (62) and not 61. A file page that is being migrated
+ * shows as swapped with bit 61 set: it is clean. The ioctl asks for the same thing in its own
+ * words.
  */
 #include "snapshot/dirty.h"
 
@@ -18,10 +19,10 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-#define PAGEMAP_FILE ((uint64_t)1 << 61)
+#define PAGEMAP_FILE	((uint64_t)1 << 61)
 #define PAGEMAP_SWAPPED ((uint64_t)1 << 62)
 #define PAGEMAP_PRESENT ((uint64_t)1 << 63)
-#define PAGEMAP_BATCH 32768 /* entries a read: 256 KiB, 128 MiB of memory */
+#define PAGEMAP_BATCH	32768 /* entries a read: 256 KiB, 128 MiB of memory */
 
 /* From Linux 6.7's <linux/fs.h>, which Debian 12's headers (6.1) do not have yet. */
 struct scan_region {
@@ -44,11 +45,11 @@ struct scan_arg {
 	uint64_t return_mask;
 };
 _Static_assert(sizeof(struct scan_arg) == 96, "the kernel's struct pm_scan_arg");
-#define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
-#define SCAN_IS_FILE (1U << 2)
+#define SCAN_IOCTL	_IOWR('f', 16, struct scan_arg)
+#define SCAN_IS_FILE	(1U << 2)
 #define SCAN_IS_PRESENT (1U << 3)
 #define SCAN_IS_SWAPPED (1U << 4)
-#define SCAN_BATCH 1024
+#define SCAN_BATCH	1024
 
 void dirty_set_clear(struct dirty_set *set)
 {
@@ -56,13 +57,15 @@ void dirty_set_clear(struct dirty_set *set)
 	*set = DIRTY_SET_INIT;
 }
 
-/* Appends or lengthens the last; never across mappings, whose addresses do not follow each other. */
+/* Appends or lengthens the last; never across mappings, whose addresses do not follow each other.
+ */
 static void add(struct dirty_set *set, uint64_t address, uint64_t offset, uint64_t bytes)
 {
 	struct dirty_extent *last = set->n ? &set->items[set->n - 1] : NULL;
 
 	set->bytes += bytes;
-	if (last && last->address + last->bytes == address && last->offset + last->bytes == offset) {
+	if (last && last->address + last->bytes == address &&
+	    last->offset + last->bytes == offset) {
 		last->bytes += bytes;
 		return;
 	}
@@ -77,7 +80,8 @@ void dirty_from_pagemap(const uint64_t *entries, size_t n, uint64_t page_bytes, 
 			uint64_t offset, struct dirty_set *set)
 {
 	for (size_t i = 0; i < n; i++)
-		if ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) && !(entries[i] & PAGEMAP_FILE))
+		if ((entries[i] & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)) &&
+		    !(entries[i] & PAGEMAP_FILE))
 			add(set, address + i * page_bytes, offset + i * page_bytes, page_bytes);
 }
 
@@ -89,7 +93,8 @@ static int read_pagemap(int fd, const struct mapping *mapping, struct dirty_set 
 
 	while (done < mapping->bytes) {
 		uint64_t left = (mapping->bytes - done) / page_bytes;
-		size_t want = (left < PAGEMAP_BATCH ? (size_t)left : PAGEMAP_BATCH) * sizeof(*entries);
+		size_t want =
+			(left < PAGEMAP_BATCH ? (size_t)left : PAGEMAP_BATCH) * sizeof(*entries);
 		off_t at = (off_t)((mapping->address + done) / page_bytes * sizeof(*entries));
 		ssize_t n = pread(fd, entries, want, at);
 
@@ -131,11 +136,12 @@ static int scan(int fd, const struct mapping *mapping, struct dirty_set *set)
 		if (n < 0)
 			return -errno;
 		for (int i = 0; i < n; i++)
-			add(set, regions[i].start, mapping->offset + regions[i].start - mapping->address,
+			add(set, regions[i].start,
+			    mapping->offset + regions[i].start - mapping->address,
 			    regions[i].end - regions[i].start);
 		/* walk_end alone is not enough: when the walk comes to its end in the middle of the
-		 * kernel's own buffer of 512 regions, it is left at an earlier stop (seen on 6.18), and
-		 * pages would be found twice. */
+		 * kernel's own buffer of 512 regions, it is left at an earlier stop (seen on 6.18),
+		 * and pages would be found twice. */
 		next = arg.walk_end;
 		if (n > 0 && regions[n - 1].end > next)
 			next = regions[n - 1].end;
@@ -175,8 +181,8 @@ int dirty_find(const struct process *process, const struct mapping_set *mappings
 	if (r == 0 && method == DIRTY_PAGEMAP)
 		r = find_by(read_pagemap, fd, mappings, &set);
 	if (r < 0)
-		return err_set(err, r, "cannot find the written pages of process %d: %s", process->pid,
-			       strerrordesc_np(-r) ?: "unknown error");
+		return err_set(err, r, "cannot find the written pages of process %d: %s",
+			       process->pid, strerrordesc_np(-r) ?: "unknown error");
 	*ret = set;
 	set = DIRTY_SET_INIT;
 	return 0;

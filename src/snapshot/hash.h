@@ -1,6 +1,7 @@
 /*
- * Checksums of saved state: XXH3-128, which runs at memory speed. They find damage (torn writes, bit
- * flips, files mixed up); they are no proof against somebody who can write to the state directory.
+ * Checksums of saved state: XXH3-128, which runs at memory speed. They find damage (torn writes,
+ * bit flips, files mixed up); they are no proof against somebody who can write to the state
+ * directory.
  */
 #pragma once
 
@@ -8,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HASH_SIZE 16
+#define HASH_SIZE      16
 #define HASH_TEXT_SIZE 48
 
 void hash_bytes(const void *data, size_t len, uint8_t out[HASH_SIZE]);

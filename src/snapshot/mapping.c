@@ -22,7 +22,7 @@
 #include "base/fd.h"
 
 #define MAPS_BYTES_MAX ((size_t)16 << 20) /* 65530 mappings (vm.max_map_count) of 250 bytes */
-#define MAPPINGS_MAX 4096                 /* of the one file */
+#define MAPPINGS_MAX   4096		  /* of the one file */
 
 /* ---- the process ---- */
 
@@ -58,8 +58,8 @@ int process_file(const struct process *process, const char *name, int flags)
 
 int process_check(const struct process *process)
 {
-	/* The handle of a process that has ended and was reaped finds nothing, even if a new process
-	 * has its number. */
+	/* The handle of a process that has ended and was reaped finds nothing, even if a new
+	 * process has its number. */
 	return faccessat(process->proc_fd, "maps", F_OK, 0) < 0 ? -ESRCH : 0;
 }
 
@@ -96,7 +96,8 @@ int maps_parse_line(const char *line, struct maps_line *ret)
 	if (strnlen(access, 5) < 5 || access[4] != ' ')
 		return -EBADMSG;
 	line += 5;
-	if (take_number(&line, 16, ' ', &offset) < 0 || take_number(&line, 16, ':', &dev_major) < 0 ||
+	if (take_number(&line, 16, ' ', &offset) < 0 ||
+	    take_number(&line, 16, ':', &dev_major) < 0 ||
 	    take_number(&line, 16, ' ', &dev_minor) < 0)
 		return -EBADMSG;
 	/* the inode ends the line where there is no path */
@@ -147,7 +148,8 @@ static int settle(struct mapping_set *set, struct err *err)
 		qsort(set->items, set->n, sizeof(*set->items), by_offset);
 	for (size_t i = 0; i < set->n; i++) {
 		if (set->items[i].offset < end)
-			return err_set(err, -EBADMSG, "the memory file is mapped twice at offset %" PRIu64,
+			return err_set(err, -EBADMSG,
+				       "the memory file is mapped twice at offset %" PRIu64,
 				       set->items[i].offset);
 		if (set->items[i].offset > end)
 			break;
@@ -155,7 +157,8 @@ static int settle(struct mapping_set *set, struct err *err)
 	}
 	if (end != set->memory_bytes)
 		return err_set(err, -EBADMSG,
-			       "the memory file is mapped up to %" PRIu64 " of its %" PRIu64 " bytes",
+			       "the memory file is mapped up to %" PRIu64 " of its %" PRIu64
+			       " bytes",
 			       end, set->memory_bytes);
 	return 0;
 }
@@ -171,13 +174,15 @@ static int collect(const struct process *process, char *maps, const struct stat 
 		if (*next)
 			*next++ = '\0';
 		if (maps_parse_line(text, &line) < 0)
-			return err_set(err, -EBADMSG, "a line of the process's maps is not understood");
+			return err_set(err, -EBADMSG,
+				       "a line of the process's maps is not understood");
 		if (!is_file(process, &line, file))
 			continue;
 		if (!line.is_private || !line.writable)
-			return err_set(err, -EBADMSG,
-				       "the memory file is mapped %s, not as private writable memory",
-				       line.is_private ? "read-only" : "shared");
+			return err_set(
+				err, -EBADMSG,
+				"the memory file is mapped %s, not as private writable memory",
+				line.is_private ? "read-only" : "shared");
 		if (set->n == MAPPINGS_MAX)
 			return err_set(err, -E2BIG, "the memory file has more than %d mappings",
 				       MAPPINGS_MAX);
@@ -201,8 +206,9 @@ int mapping_find(const struct process *process, const struct stat *memory_stat,
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/maps", process->proc_fd);
 	r = file_read(path, MAPS_BYTES_MAX, &maps);
 	if (r < 0)
-		return err_set(err, r == -ENOENT ? -ESRCH : r, "cannot read the maps of process %d: %s",
-			       process->pid, strerrordesc_np(-r));
+		return err_set(err, r == -ENOENT ? -ESRCH : r,
+			       "cannot read the maps of process %d: %s", process->pid,
+			       strerrordesc_np(-r));
 	r = collect(process, maps.len ? maps.data : (char[]){ '\0' }, memory_stat, &set, err);
 	if (r < 0)
 		return err_wrap(err, r, "process %d", process->pid);

@@ -1,10 +1,11 @@
 /*
- * Where a process has mapped a file: the private (copy-on-write) mappings of a guest's memory file in
- * a VMM, found from outside. The process may live in another mount namespace, so that the path in its
- * maps means nothing here: the file is known by device and inode.
+ * Where a process has mapped a file: the private (copy-on-write) mappings of a guest's memory file
+ * in a VMM, found from outside. The process may live in another mount namespace, so that the path
+ * in its maps means nothing here: the file is known by device and inode.
  *
  * The process is named by a pid that the caller keeps from being reused (a pidfd, or an unreaped
- * child); struct process pins it further: every file of /proc is opened through one directory handle.
+ * child); struct process pins it further: every file of /proc is opened through one directory
+ * handle.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct process {
 	pid_t pid;
 	int proc_fd; /* /proc/PID */
 };
-#define PROCESS_INIT ((struct process){.proc_fd = -1})
+#define PROCESS_INIT ((struct process){ .proc_fd = -1 })
 
 /* -ESRCH ("not_found") when there is no such process. */
 int process_open(pid_t pid, struct process *ret, struct err *err);
@@ -38,11 +39,12 @@ struct mapping {
 };
 
 struct mapping_set {
-	struct mapping *items; /* sorted by offset, without gaps or overlaps, from 0 to memory_bytes */
+	struct mapping
+		*items; /* sorted by offset, without gaps or overlaps, from 0 to memory_bytes */
 	size_t n;
 	uint64_t memory_bytes; /* the file's size */
 };
-#define MAPPING_SET_INIT ((struct mapping_set){0})
+#define MAPPING_SET_INIT ((struct mapping_set){ 0 })
 
 /* Finds the mappings of the file of memory_stat. They must be private and writable, and cover the
  * file from its start to its end exactly once: anything else is -EBADMSG, as part of a memory would

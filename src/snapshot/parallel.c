@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 
-#define THREADS_MAX 16
+#define THREADS_MAX	 16
 #define BYTES_PER_THREAD ((uint64_t)16 << 20)
 
 struct work {
@@ -30,7 +30,8 @@ void parallel_run(unsigned int threads, void (*fn)(void *arg), void *arg)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	while (n + 1 < threads && n < THREADS_MAX && pthread_create(&others[n], NULL, run, &work) == 0)
+	while (n + 1 < threads && n < THREADS_MAX &&
+	       pthread_create(&others[n], NULL, run, &work) == 0)
 		n++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	fn(arg);
@@ -40,7 +41,8 @@ void parallel_run(unsigned int threads, void (*fn)(void *arg), void *arg)
 
 unsigned int parallel_threads(uint64_t bytes, unsigned int max)
 {
-	unsigned int wanted = 1 + (unsigned int)(bytes / BYTES_PER_THREAD > 64 ? 64 : bytes / BYTES_PER_THREAD);
+	unsigned int wanted =
+		1 + (unsigned int)(bytes / BYTES_PER_THREAD > 64 ? 64 : bytes / BYTES_PER_THREAD);
 	cpu_set_t cpus;
 
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && (unsigned int)CPU_COUNT(&cpus) < max)

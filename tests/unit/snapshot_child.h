@@ -1,6 +1,6 @@
 /*
- * A process that has mapped a memory file privately, as a VMM does, and has written to it: for tests and
- * benchmarks of src/snapshot. It stays until it is ended.
+ * A process that has mapped a memory file privately, as a VMM does, and has written to it: for
+ * tests and benchmarks of src/snapshot. It stays until it is ended.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Saving and restoring a memory by its written pages: two processes that mapped the same base file have
- * equal memories afterwards, and a damaged file never gets that far.
+ * Saving and restoring a memory by its written pages: two processes that mapped the same base file
+ * have equal memories afterwards, and a damaged file never gets that far.
  */
 #include "unit.h"
 
@@ -19,8 +19,8 @@
 #include "snapshot/delta.h"
 #include "snapshot_child.h"
 
-#define PAGE 4096
-#define PAGES 512
+#define PAGE   4096
+#define PAGES  512
 #define MEMORY ((size_t)PAGES * PAGE)
 
 static char scratch[SCRATCH_SIZE], base_path[SCRATCH_SIZE + 16], delta_path[SCRATCH_SIZE + 16];
@@ -83,7 +83,8 @@ static void load(const struct child *child, const struct delta_options *options,
 		fail_msg("%s", err.message);
 }
 
-/* Page 0, a run, a page that becomes zero, one that is written with what it had, one byte at the end. */
+/* Page 0, a run, a page that becomes zero, one that is written with what it had, one byte at the
+ * end. */
 static void write_known(uint8_t *memory, void *arg)
 {
 	memory[0] ^= 1;
@@ -167,14 +168,14 @@ static void from_pagemap_entries(void **state)
 {
 	const uint64_t present = 1ULL << 63, swapped = 1ULL << 62, file = 1ULL << 61;
 	const uint64_t entries[] = {
-		0,                        /* never touched */
-		present | file | 123,     /* the file's page */
-		present | 77,             /* written */
-		swapped | 5,              /* written, then swapped */
-		swapped | file,           /* the file's page in migration */
-		present | (1ULL << 55),   /* written, soft-dirty */
-		present | (1ULL << 56),   /* written, exclusive */
-		1ULL << 57,               /* write-protect marker alone */
+		0,			/* never touched */
+		present | file | 123,	/* the file's page */
+		present | 77,		/* written */
+		swapped | 5,		/* written, then swapped */
+		swapped | file,		/* the file's page in migration */
+		present | (1ULL << 55), /* written, soft-dirty */
+		present | (1ULL << 56), /* written, exclusive */
+		1ULL << 57,		/* write-protect marker alone */
 		swapped,
 	};
 	struct dirty_set set = DIRTY_SET_INIT;
@@ -251,8 +252,8 @@ static void both_methods_agree(void **state)
 	child_end(&source);
 }
 
-/* More extents than any one call of the kernel gives, and a number that is no multiple of its batches:
- * each page once, none left out. */
+/* More extents than any one call of the kernel gives, and a number that is no multiple of its
+ * batches: each page once, none left out. */
 static void write_every_second(uint8_t *memory, void *arg)
 {
 	for (size_t page = 0; page < *(size_t *)arg; page += 2)
@@ -261,7 +262,8 @@ static void write_every_second(uint8_t *memory, void *arg)
 
 static void many_extents(void **state)
 {
-	const struct delta_options ways[] = { { .method = DIRTY_AUTO }, { .method = DIRTY_PAGEMAP } };
+	const struct delta_options ways[] = { { .method = DIRTY_AUTO },
+					      { .method = DIRTY_PAGEMAP } };
 	size_t pages = 2 * 2976, bytes = 4 * pages * PAGE;
 	struct child source, target;
 	char path[SCRATCH_SIZE + 16];
@@ -273,7 +275,8 @@ static void many_extents(void **state)
 	source = child_start(path, bytes, write_every_second, &pages);
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
 		unlink(delta_path);
-		assert_int_equal(delta_save(source.pid, path, delta_path, &ways[i], &stats, NULL), 0);
+		assert_int_equal(delta_save(source.pid, path, delta_path, &ways[i], &stats, NULL),
+				 0);
 		assert_int_equal(stats.data_pages, pages / 2);
 		assert_int_equal(stats.extents, pages / 2);
 		target = child_start(path, bytes, NULL, NULL);
@@ -319,8 +322,8 @@ static void random_memories(void **state)
 	for (unsigned int seed = 1; seed <= 25; seed++) {
 		unsigned int arg = seed * 7919, other = seed * 104729;
 		struct child source = child_start(base_path, MEMORY, write_scattered, &arg);
-		struct child target = child_start(base_path, MEMORY,
-						  seed % 3 ? NULL : write_scattered, &other);
+		struct child target =
+			child_start(base_path, MEMORY, seed % 3 ? NULL : write_scattered, &other);
 		struct delta_options one = { .threads = 1 }, many = { .threads = 2 + seed % 4 };
 		struct delta_stats a, b;
 
@@ -377,7 +380,8 @@ static void damaged_files(void **state)
 			bool version = at >= 8 && at < 12;
 
 			patch(at, (uint8_t)(1 << bit));
-			assert_load_refused(&target, version ? CODE_SNAPSHOT_VERSION : CODE_SNAPSHOT_DAMAGED);
+			assert_load_refused(&target, version ? CODE_SNAPSHOT_VERSION
+							     : CODE_SNAPSHOT_DAMAGED);
 			patch(at, (uint8_t)(1 << bit));
 		}
 	/* the last byte of the header's page is its hash's */
@@ -435,7 +439,8 @@ static void other_memory(void **state)
 	assert_int_equal(delta_load(target.pid, other, delta_path, NULL, &stats, &err), -EBADMSG);
 	assert_string_equal(err_code_of(&err), CODE_SNAPSHOT_DAMAGED);
 	/* nor into a process that has not mapped the file */
-	assert_int_equal(delta_load(target.pid, base_path, delta_path, NULL, &stats, &err), -EBADMSG);
+	assert_int_equal(delta_load(target.pid, base_path, delta_path, NULL, &stats, &err),
+			 -EBADMSG);
 	child_end(&target);
 	assert_int_equal(delta_load(target.pid, base_path, delta_path, NULL, &stats, &err), -ESRCH);
 	child_end(&source);
@@ -517,7 +522,8 @@ static void maps_lines(void **state)
 {
 	struct maps_line line;
 
-	assert_int_equal(maps_parse_line("7f001000-7f003000 rw-p 00002000 fe:01 1234    /a b", &line), 0);
+	assert_int_equal(
+		maps_parse_line("7f001000-7f003000 rw-p 00002000 fe:01 1234    /a b", &line), 0);
 	assert_int_equal(line.mapping.address, 0x7f001000);
 	assert_int_equal(line.mapping.bytes, 0x2000);
 	assert_int_equal(line.mapping.offset, 0x2000);
@@ -526,7 +532,9 @@ static void maps_lines(void **state)
 	assert_int_equal(maps_parse_line("1000-2000 r--s 00000000 00:00 0", &line), 0);
 	assert_false(line.writable || line.is_private);
 	assert_int_equal(maps_parse_line("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 "
-					 "                 [vsyscall]", &line), 0);
+					 "                 [vsyscall]",
+					 &line),
+			 0);
 	assert_int_equal(maps_parse_line("", &line), -EBADMSG);
 	assert_int_equal(maps_parse_line("2000-1000 rw-p 00000000 00:00 0", &line), -EBADMSG);
 	assert_int_equal(maps_parse_line("1000-2000 rw-p", &line), -EBADMSG);
@@ -548,8 +556,8 @@ static bool become_root(uid_t uid, gid_t gid)
 
 	snprintf(users, sizeof(users), "0 %u 1", uid);
 	snprintf(groups, sizeof(groups), "0 %u 1", gid);
-	return write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/uid_map", users) &&
-	       write_text("/proc/self/gid_map", groups);
+	return write_text("/proc/self/setgroups", "deny") &&
+	       write_text("/proc/self/uid_map", users) && write_text("/proc/self/gid_map", groups);
 }
 
 /* Runs in a process of its own, with a file system of its own that has room for 16 pages. The exit
@@ -600,7 +608,8 @@ static void existing_file(void **state)
 
 	unlink(delta_path);
 	assert_int_equal(file_write_durable(delta_path, "x", 1, 0600), 0);
-	assert_int_equal(delta_save(source.pid, base_path, delta_path, NULL, &stats, NULL), -EEXIST);
+	assert_int_equal(delta_save(source.pid, base_path, delta_path, NULL, &stats, NULL),
+			 -EEXIST);
 	assert_int_equal(access(delta_path, F_OK), 0); /* what was there is kept */
 	unlink(delta_path);
 	child_end(&source);
@@ -609,22 +618,14 @@ static void existing_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(known_pages),
-		cmocka_unit_test(nothing_written),
-		cmocka_unit_test(target_that_wrote),
-		cmocka_unit_test(from_pagemap_entries),
-		cmocka_unit_test(both_methods_agree),
-		cmocka_unit_test(many_extents),
-		cmocka_unit_test(swapped_pages),
-		cmocka_unit_test(random_memories),
-		cmocka_unit_test(damaged_files),
-		cmocka_unit_test(cut_files),
-		cmocka_unit_test(other_memory),
-		cmocka_unit_test(mappings_that_are_no_memory),
-		cmocka_unit_test(split_mappings),
-		cmocka_unit_test(maps_lines),
-		cmocka_unit_test(full_disk),
-		cmocka_unit_test(existing_file),
+		cmocka_unit_test(known_pages),	      cmocka_unit_test(nothing_written),
+		cmocka_unit_test(target_that_wrote),  cmocka_unit_test(from_pagemap_entries),
+		cmocka_unit_test(both_methods_agree), cmocka_unit_test(many_extents),
+		cmocka_unit_test(swapped_pages),      cmocka_unit_test(random_memories),
+		cmocka_unit_test(damaged_files),      cmocka_unit_test(cut_files),
+		cmocka_unit_test(other_memory),	      cmocka_unit_test(mappings_that_are_no_memory),
+		cmocka_unit_test(split_mappings),     cmocka_unit_test(maps_lines),
+		cmocka_unit_test(full_disk),	      cmocka_unit_test(existing_file),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
