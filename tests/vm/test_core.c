@@ -458,6 +458,7 @@ static void test_many_commands_at_once(void **state)
 		answer_init(&answers[i]);
 		if (answer_exec(&answers[i], &rig, id,
 				&(struct core_exec_request){ .command = "sleep 6; echo ok",
+							     .timeout_ms = 300000,
 							     .wait_ms = -1 },
 				&err) < 0)
 			fail_msg("exec %d: %s", i, err.message);
@@ -468,7 +469,7 @@ static void test_many_commands_at_once(void **state)
 			 -EAGAIN);
 	assert_string_equal(err_code_of(&err), "exec_limit");
 	for (int i = 0; i < MANY; i++) {
-		answer_get(&answers[i], 90000);
+		answer_get(&answers[i], 300000);
 		assert_false(answers[i].failed);
 		assert_string_equal(buf_str(&answers[i].result.out), "ok\n");
 		answer_clear(&answers[i]);
