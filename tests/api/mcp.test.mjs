@@ -20,6 +20,17 @@ before(async () => {
 });
 after(() => daemon?.stop());
 
+// Asks again until the answer is as it should be: the machine may be busy with other things.
+async function until(ask, good, withinMs = 60_000) {
+	for (const end = Date.now() + withinMs; ; await sleep(200)) {
+		const answer = await ask();
+
+		if (good(answer))
+			return answer;
+		assert.ok(Date.now() < end, `still ${JSON.stringify(answer)}`);
+	}
+}
+
 // Results must hold against the tool's own schema, in the strictest reading.
 class Checker {
 	constructor(tools) {
@@ -73,10 +84,10 @@ for (const kind of clientKinds)
 		});
 
 		test('create_sandbox', { timeout: 120_000 }, async () => {
-			sandbox = await call('create_sandbox', { size: 'tiny', timeout_minutes: 10 });
+			sandbox = await call('create_sandbox', { size: 'small', timeout_minutes: 10 });
 			assert.match(sandbox.id, /^sbx_[0-9a-f]{8,16}$/);
 			assert.equal(sandbox.status, 'running');
-			assert.equal(sandbox.size, 'tiny');
+			assert.equal(sandbox.size, 'small');
 			assert.ok(Math.abs(Date.parse(sandbox.expires_at) - Date.now() - 600_000) < 30_000);
 		});
 
@@ -108,14 +119,14 @@ for (const kind of clientKinds)
 		});
 
 		test('exec: its own deadline', async () => {
-			const answer = await exec('echo begun; sleep 60', { timeout_ms: 1000 });
+			const answer = await exec('echo begun; sleep 60', { timeout_ms: 3000 });
 
 			assert.equal(answer.timed_out, true);
 			assert.equal(answer.exit_code, 124);
 			assert.equal(answer.stdout, 'begun\n');
 		});
 
-		test('a long command answers with a handle, with progress on the way', { timeout: 60_000 }, async () => {
+		test('a long command answers with a handle, with progress on the way', { timeout: 120_000 }, async () => {
 			const reports = [];
 			const began = Date.now();
 			const running = await exec(
@@ -132,8 +143,10 @@ for (const kind of clientKinds)
 			for (let i = 1; i < reports.length; i++)
 				assert.ok(reports[i].progress > reports[i - 1].progress);
 
-			const ended = await call('exec_wait', { sandbox_id: sandbox.id, exec_id: running.exec_id });
-			assert.equal(ended.running, false);
+			const ended = await until(
+				() => call('exec_wait', { sandbox_id: sandbox.id, exec_id: running.exec_id }),
+				(answer) => !answer.running
+			);
 			assert.equal(ended.exit_code, 0);
 			assert.ok(ended.stdout.startsWith('line 1\n') && ended.stdout.endsWith('line 100\nend\n'));
 		});
@@ -142,16 +155,18 @@ for (const kind of clientKinds)
 			const { exec_id } = await exec('read x; echo got $x; sleep 100', { background: true, stdin_open: true });
 			const wait = (args) => call('exec_wait', { sandbox_id: sandbox.id, exec_id, ...args });
 
-			assert.equal((await wait({ stdin: 'word\n', wait_ms: 1500 })).stdout, 'got word\n');
+			await wait({ stdin: 'word\n', wait_ms: 0 });
+			const heard = await until(() => wait({ wait_ms: 500 }), (answer) => answer.stdout);
+			assert.equal(heard.stdout, 'got word\n');
 			const rest = await wait({ from_offset: 4, wait_ms: 0 });
 			assert.equal(rest.stdout, 'word\n');
-			const ended = await wait({ signal: 'SIGTERM', wait_ms: 5000 });
-			assert.equal(ended.running, false);
+			await wait({ signal: 'SIGTERM', wait_ms: 0 });
+			const ended = await until(wait, (answer) => !answer.running);
 			assert.equal(ended.signal, 'SIGTERM');
 			assert.equal(ended.exit_code, 143);
 		});
 
-		test('what the caller leaves behind goes on', { timeout: 60_000 }, async () => {
+		test('what the caller leaves behind goes on', { timeout: 120_000 }, async () => {
 			const gone = new AbortController();
 			const call = mcp.callTool(
 				{ name: 'exec', arguments: { sandbox_id: sandbox.id, command: 'sleep 3; touch went-on' } },
@@ -161,8 +176,7 @@ for (const kind of clientKinds)
 			setTimeout(() => gone.abort(), 1000);
 			await assert.rejects(call);
 			assert.equal((await exec('test -e went-on')).exit_code, 1);
-			await sleep(3000);
-			assert.equal((await exec('test -e went-on')).exit_code, 0);
+			await until(() => exec('test -e went-on'), (answer) => answer.exit_code === 0);
 		});
 
 		test('failures say what failed, the state now and what to do next', async () => {
@@ -248,7 +262,7 @@ function wrongValues(schema, required) {
 		.map(([, value]) => value);
 
 	if (schema.type === 'integer') {
-		wrong.push(-1e300, Number.MAX_SAFE_INTEGER, '7');
+		wrong.push(-1e300, '7');
 		if (schema.minimum !== undefined)
 			wrong.push(schema.minimum - 1);
 		if (schema.maximum !== undefined && schema.maximum < 2 ** 53)
@@ -276,7 +290,7 @@ describe('wrong arguments', { concurrency: 1 }, () => {
 	// Each with arguments that would do something if a wrong one were let through.
 	const good = () => ({
 		list_sandboxes: {},
-		create_sandbox: { size: 'tiny' },
+		create_sandbox: { size: 'small' },
 		exec: { sandbox_id: sandbox.id, command: 'touch /tmp/it-ran' },
 		exec_wait: { sandbox_id: sandbox.id, exec_id: 'exec_0000000000000000' },
 		extend_sandbox: { sandbox_id: sandbox.id, additional_minutes: 1 },
@@ -285,7 +299,7 @@ describe('wrong arguments', { concurrency: 1 }, () => {
 
 	before(async () => {
 		tools = (await post(daemon, { body: request('tools/list') })).json.result.tools;
-		sandbox = (await call('create_sandbox', { size: 'tiny' })).result.structuredContent;
+		sandbox = (await call('create_sandbox', { size: 'small' })).result.structuredContent;
 	});
 
 	for (const name of TOOLS)
@@ -328,7 +342,7 @@ describe('streams', { concurrency: 1 }, () => {
 	});
 
 	before(async () => {
-		const { json } = await post(daemon, { body: request('tools/call', { name: 'create_sandbox', arguments: { size: 'tiny' } }) });
+		const { json } = await post(daemon, { body: request('tools/call', { name: 'create_sandbox', arguments: { size: 'small' } }) });
 
 		sandbox = json.result.structuredContent;
 	});
@@ -374,12 +388,12 @@ describe('streams', { concurrency: 1 }, () => {
 	});
 
 	test('progress only with a token, which may be 0 or a word', async () => {
-		const token = async (progressToken) => {
-			const { events } = await post(daemon, exec('sleep 7; echo end', progressToken === undefined ? {} : { progressToken }));
+		const tokens = async (progressToken) => {
+			const { events } = await post(daemon, exec('echo begun; sleep 12', progressToken === undefined ? {} : { progressToken }));
 
 			return events.filter((event) => event.method === 'notifications/progress').map((event) => event.params.progressToken);
 		};
-		const [none, zero, word] = await Promise.all([token(), token(0), token('word')]);
+		const [none, zero, word] = await Promise.all([tokens(), tokens(0), tokens('word')]);
 
 		assert.deepEqual(none, []);
 		assert.ok(zero.length > 0 && zero.every((given) => given === 0));
@@ -404,8 +418,10 @@ describe('streams', { concurrency: 1 }, () => {
 		assert.equal((await cancel(1, 'one')).status, 202);
 		assert.deepEqual((await call).events, []);
 		assert.ok(Date.now() - began > 1400 && Date.now() - began < 4000, `ended after ${Date.now() - began} ms`);
-		await sleep(5000);
-		assert.equal((await post(daemon, exec('test -e /tmp/cancelled-went-on'))).json.result.structuredContent.exit_code, 0);
+		await until(
+			() => post(daemon, exec('test -e /tmp/cancelled-went-on')),
+			({ json }) => json.result.structuredContent.exit_code === 0
+		);
 	});
 
 	test('a batch of 2025-03-26 with commands in it', async () => {
@@ -426,7 +442,7 @@ describe('streams', { concurrency: 1 }, () => {
 describe('one sandbox, every surface', () => {
 	test('MCP of both eras and REST drive the same', { timeout: 120_000 }, async () => {
 		const clients = await Promise.all(clientKinds.map((kind) => connect(daemon, kind)));
-		const { status, json: sandbox } = await daemon.request('POST', '/v1/sandboxes', { size: 'tiny' });
+		const { status, json: sandbox } = await daemon.request('POST', '/v1/sandboxes', { size: 'small' });
 
 		assert.equal(status, 201);
 		for (const [i, { callTool }] of clients.entries()) {
@@ -459,10 +475,10 @@ describe('one sandbox, every surface', () => {
 		}
 	});
 
-	test('a sandbox whose creator has gone meanwhile is not left behind', { timeout: 60_000 }, async () => {
+	test('a sandbox whose creator has gone meanwhile is not left behind', { timeout: 120_000 }, async () => {
 		const { callTool, client } = await connect(daemon, clientKinds[0]);
 		const gone = new AbortController();
-		const creating = callTool({ name: 'create_sandbox', arguments: { size: 'tiny' } }, { signal: gone.signal });
+		const creating = callTool({ name: 'create_sandbox', arguments: { size: 'small' } }, { signal: gone.signal });
 
 		setTimeout(() => gone.abort(), 5);
 		await assert.rejects(creating);

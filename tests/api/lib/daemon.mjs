@@ -85,12 +85,13 @@ export class Daemon {
 		return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
 	}
 
+	// As events, since a build may take longer than fetch waits for the head of an answer.
 	async ensureImage(name = 'base') {
-		const answer = await this.request('POST', '/v1/images', { name });
+		const answer = await this.request('POST', '/v1/images', { name }, { Accept: 'text/event-stream' });
+		const result = answer.json ?? answer.text.match(/^event: result\ndata: (.*)$/m)?.[1];
 
-		if (answer.status >= 300)
+		if (answer.status >= 300 || !result)
 			throw new Error(`image ${name} was not built: ${answer.text}`);
-		return answer.json;
 	}
 
 	async sandboxes() {
