@@ -1,0 +1,34 @@
+// The daemon that is measured: a fresh one on loopback, with the image built and its template made.
+
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+
+import { startDaemon } from '../tests/api/lib/daemon.mjs';
+
+export async function daemonFor({ image }) {
+	if (process.getuid() !== 0)
+		throw new Error('the benchmarks make virtual machines and need root');
+	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 64 } } });
+
+	try {
+		process.stderr.write(`image ${image} …\n`);
+		await daemon.ensureImage(image);
+		daemon.doctor = async () => (await daemon.request('GET', '/v1/doctor')).json;
+		return daemon;
+	} catch (error) {
+		await daemon.stop();
+		throw error;
+	}
+}
+
+// The erofs file of an image.
+export function imageFile(daemon, name) {
+	const dir = daemon.args[daemon.args.indexOf('--image-dir') + 1];
+	const { digest } = JSON.parse(fs.readFileSync(path.join(dir, `${name}.json`), 'utf8'));
+
+	return path.join(dir, 'blobs', digest);
+}
+
+// Where the baseline's files lie: on the same file system as the daemon's.
+export const makeWork = () => fs.mkdtempSync(path.join(os.tmpdir(), 'skerry-bench-'));

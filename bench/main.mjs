@@ -1,0 +1,109 @@
+// The benchmarks, one after the other, each against a baseline of the same run.
+//
+//   start   fresh boot and template restore of a VM without the daemon; create over REST
+//   exec    `true` over REST and MCP, in turn with the agent's own round trip
+//   memory  what an idle sandbox costs the host
+//   churn   create, exec, destroy a hundred times: times, what is left behind, the daemon's growth
+//   crowd   twenty sandboxes made at once
+//
+// The figures are printed as a table with the aim beside them, and written as JSON.
+
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { Baseline } from './baseline.mjs';
+import { churn } from './churn.mjs';
+import { crowd } from './crowd.mjs';
+import { daemonFor, imageFile, makeWork } from './daemon.mjs';
+import { exec } from './exec.mjs';
+import { memory } from './memory.mjs';
+import { start } from './start.mjs';
+import { table } from './table.mjs';
+
+const parts = { start, exec, memory, churn, crowd };
+
+const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--out FILE]
+
+parts: ${Object.keys(parts).join(', ')}
+--quick takes a tenth of the samples; its figures are for a look, not for comparison
+`;
+
+function options() {
+	const { values } = parseArgs({
+		options: {
+			quick: { type: 'boolean' },
+			only: { type: 'string' },
+			image: { type: 'string', default: 'base' },
+			out: { type: 'string' },
+			help: { type: 'boolean' },
+		},
+	});
+	const only = values.only?.split(',') ?? Object.keys(parts);
+	const unknown = only.filter((name) => !parts[name]);
+
+	if (unknown.length)
+		throw new Error(`there is no part ${unknown.join(', ')}\n${help}`);
+	return { ...values, only };
+}
+
+function machine(doctor) {
+	return {
+		cpu: os.cpus()[0]?.model,
+		cpus: os.cpus().length,
+		memory_gib: Math.round(os.totalmem() / 2 ** 30),
+		kernel: os.release(),
+		isolation: doctor.isolation,
+		load_before: os.loadavg()[0],
+	};
+}
+
+function report(results) {
+	const rows = results.flatMap(({ rows }) => rows).map(({ what, value, baseline = '', ratio = '', aim = '', ok }) =>
+		[what, value, baseline, ratio, aim, ok === undefined ? '' : ok ? 'yes' : 'NO']);
+
+	return table(['', 'figure', 'baseline', 'ratio', 'aim', 'met'], rows);
+}
+
+async function main() {
+	const chosen = options();
+	const build = process.env.BUILD;
+
+	if (chosen.help)
+		return void process.stdout.write(help);
+	const daemon = await daemonFor(chosen);
+	const work = makeWork();
+	const results = [];
+	let baseline;
+
+	try {
+		baseline = new Baseline({ build, image: imageFile(daemon, chosen.image), work, memoryMb: 1024 });
+		const context = { daemon, baseline, image: chosen.image, few: chosen.quick ? 0.1 : 1 };
+		const about = machine(await daemon.doctor());
+
+		for (const name of chosen.only) {
+			process.stderr.write(`${name} …\n`);
+			const begun = Date.now();
+			const result = await parts[name](context);
+
+			results.push({ name, seconds: (Date.now() - begun) / 1000, ...result });
+		}
+		const date = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+		const out = chosen.out ?? path.join(build, 'bench', `${date}.json`);
+
+		fs.mkdirSync(path.dirname(out), { recursive: true });
+		fs.writeFileSync(out, JSON.stringify({ date, quick: Boolean(chosen.quick), machine: about, results }, null, '\t'));
+		process.stdout.write(`${report(results)}\n\n${about.isolation}, ${about.cpus} CPUs; written to ${out}\n`);
+		process.exitCode = results.some(({ rows }) => rows.some(({ ok }) => ok === false)) ? 1 : 0;
+	} finally {
+		await baseline?.stop();
+		await daemon.stop();
+		fs.rmSync(work, { recursive: true, force: true });
+	}
+}
+
+main().catch((error) => {
+	process.stderr.write(`bench: ${error.message}\n`);
+	process.exitCode = 2;
+});
