@@ -428,7 +428,7 @@ static int make_driver(struct bench *bench, const char *build, const char *accel
 	_cleanup_free_ char *warden = xasprintf("%s/skerry-warden", build);
 	_cleanup_free_ char *kernel = xasprintf("%s/guest/vmlinux", build);
 	_cleanup_free_ char *initramfs = xasprintf("%s/guest/initramfs.cpio", build);
-	_cleanup_free_ char *lib = xasprintf("%s/lib", build);
+	_cleanup_free_ char *lib = xasprintf("%s/src/vmm", build);
 	const struct vmm_config config = {
 		.warden_path = warden,
 		.qemu_path = "/usr/bin/qemu-system-x86_64",
