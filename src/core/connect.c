@@ -16,10 +16,13 @@
 #include "core/exec_view.h"
 #include "core/internal.h"
 
-#define SLICE_MS	   3000 /* above PROTO_FLUSH_AFTER_MS: a slice includes the second attempt */
-#define RECONNECT_EVERY_MS 1000
-#define VM_END_SHOWS_MS	   100 /* a VM that ends breaks its channel a moment before its warden ends \
-				*/
+#define SLICE_MS	       3000 /* above PROTO_FLUSH_AFTER_MS: a slice includes the second attempt */
+#define RECONNECT_PAUSE_MS     500
+#define RECONNECT_PAUSE_MAX_MS 30000
+#define LASTING_MS	       10000
+#define VM_END_SHOWS_MS                                                                            \
+	100 /* a VM that ends breaks its channel a moment before its warden ends                   \
+	     */
 
 static void reconnect_job(void *arg);
 
@@ -35,13 +38,21 @@ static void on_reconnect_timer(void *arg)
 
 static void schedule_reconnect(struct sandbox *sb)
 {
-	int64_t due = sb->connected_boottime_ms + RECONNECT_EVERY_MS;
 	int64_t now = clock_boottime_ms();
+	int64_t due = now;
 
 	if (sb->over || sb->reconnect_timer || !sb->views)
 		return;
-	sb->reconnect_timer =
-		loop_timer_add(sb->core->loop, due > now ? due : now, on_reconnect_timer, sb);
+	if (now - sb->connected_boottime_ms < LASTING_MS) {
+		due += sb->reconnect_pause_ms;
+		sb->reconnect_pause_ms =
+			sb->reconnect_pause_ms ? sb->reconnect_pause_ms * 2 : RECONNECT_PAUSE_MS;
+		if (sb->reconnect_pause_ms > RECONNECT_PAUSE_MAX_MS)
+			sb->reconnect_pause_ms = RECONNECT_PAUSE_MAX_MS;
+	} else {
+		sb->reconnect_pause_ms = 0;
+	}
+	sb->reconnect_timer = loop_timer_add(sb->core->loop, due, on_reconnect_timer, sb);
 }
 
 static void on_closed(void *arg, const struct err *why)
@@ -52,9 +63,9 @@ static void on_closed(void *arg, const struct err *why)
 	if (!sb->agent) /* not published yet: connect_once sees the flag */
 		return;
 	agent_close(STEAL(sb->agent));
-	if (!sb->over)
-		log_warn("the channel to a sandbox's agent broke", "sandbox=%s error=\"%s\"",
-			 sb->id, why->message);
+	/* Said at debug level, because a VM that ends breaks its channel first. */
+	log_debug("the channel to a sandbox's agent broke", "sandbox=%s error=\"%s\"", sb->id,
+		  why->message);
 	schedule_reconnect(sb);
 }
 
@@ -191,8 +202,10 @@ static void reconnect_job(void *arg)
 
 	pthread_mutex_lock(&sb->op_lock);
 	if (sandbox_status(sb) == SANDBOX_RUNNING && !has_agent(sb) &&
-	    !vm_has_ended(sb, VM_END_SHOWS_MS))
+	    !vm_has_ended(sb, VM_END_SHOWS_MS)) {
+		log_warn("the channel to a sandbox's agent is made anew", "sandbox=%s", sb->id);
 		r = sandbox_connect(sb, NULL, clock_boottime_ms() + CONNECT_DEADLINE_MS, &err);
+	}
 	/* Where the sandbox is about to end, its end tells its views a better reason. */
 	if (r < 0 && r != -ECANCELED && r != -ESRCH) {
 		log_warn("no channel to a sandbox's agent", "sandbox=%s error=\"%s\"", sb->id,

@@ -180,14 +180,17 @@ struct core_exec_call; /* one waiting caller */
  * with the tombstone's reason, "agent_gone", "out_of_memory" is a result with out_of_memory = true. */
 typedef void (*core_exec_done_fn)(void *arg, struct core_exec_result *result, const struct err *err);
 
-/* [worker] Starts a command and answers through done. On success *ret is the call, owned by the core
- * until done has run; use it only with core_exec_cancel before that. */
+/* [worker] Starts a command and answers through done, which may run before this has returned. On success
+ * *ret is a handle for core_exec_cancel: a number that is never used again, so that it may be used after
+ * done has run, and must not be dereferenced. When this fails done is not called. */
 int core_exec(struct core *core, const struct principal *who, const char *sandbox_id,
 	      const struct core_exec_request *req, core_exec_done_fn done, void *arg,
 	      struct core_exec_call **ret, struct err *err);
 
-/* [worker] Polls an exec (also one whose caller went away, or from before a daemon restart): output
- * from the offsets up to max_output_bytes each; waits up to wait_ms for its end. */
+/* [worker] Polls an exec (also one whose caller went away, or from before a daemon restart): waits up to
+ * wait_ms for its end (< 0: to its end). While it runs, the answer is what follows the offsets, up to
+ * half of max_output_bytes each, and goes on at out_to and err_to; of an ended one it is head and tail of
+ * all that follows the offsets. */
 int core_exec_wait(struct core *core, const struct principal *who, const char *sandbox_id,
 		   const char *exec_id, int64_t wait_ms, uint64_t from_stdout, uint64_t from_stderr,
 		   uint64_t max_output_bytes, core_exec_done_fn done, void *arg,

@@ -99,7 +99,7 @@ struct sandbox {
 	pthread_mutex_t op_lock;
 	struct vmm_vm vm;
 	bool has_vm;
-	int64_t expires_boottime_ms;
+	_Atomic int64_t expires_boottime_ms; /* also read on the loop's thread */
 	int64_t expires_unix_ms;
 
 	pthread_mutex_t state_lock;
@@ -111,6 +111,7 @@ struct sandbox {
 	struct agent *agent;
 	bool channel_broken; /* since the last agent_open */
 	int64_t connected_boottime_ms;
+	int64_t reconnect_pause_ms;
 	struct loop_timer *reconnect_timer;
 	struct loop_io *exit_watch;
 	struct exec_view *views;

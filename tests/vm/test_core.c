@@ -827,12 +827,17 @@ static void test_killed_daemon_leaves_sandboxes_alive(void **state)
 	struct record record;
 	struct answer a;
 	char id[SANDBOX_ID_SIZE], exec_id[EXEC_ID_SIZE];
+	int64_t expires;
 
 	rig_close(&rig);
 	daemon_start(&d, "create");
 	daemon_read(&d, id, sizeof(id));
 	daemon_read(&d, exec_id, sizeof(exec_id));
 	daemon_kill(&d);
+	/* The record has a later deadline than the row, as after a kill in the middle of extending.
+	 */
+	rig_read_record(&rig, id, &record);
+	expires = clock_unix_ms() + record.expires_boottime_ms - clock_boottime_ms();
 	/* Killed during its recovery as well, at some moments of it. */
 	for (int i = 0; i < 3; i++) {
 		daemon_start(&d, "recover");
@@ -842,6 +847,7 @@ static void test_killed_daemon_leaves_sandboxes_alive(void **state)
 	rig_open(&rig);
 	rig_get(&rig, id, &info);
 	assert_int_equal(info.status, SANDBOX_RUNNING);
+	assert_in_range(info.expires_unix_ms - expires + 1000, 900, 1100);
 	sandbox_info_clear(&info);
 	rig_expect(&rig, id, "cat ~/mark", "before the kill\n");
 	/* The command that was running goes on, and nothing of its output is lost. */
@@ -973,6 +979,7 @@ static int be_daemon(const char *dir, const char *what)
 		struct answer a;
 
 		rig_expect(&rig, id, "echo before the kill >~/mark", "");
+		set_deadline(id, 20 * 60000);
 		answer_init(&a);
 		if (answer_exec(
 			    &a, &rig, id,
