@@ -178,7 +178,7 @@ static int machine_new(struct bench *bench, struct machine **ret, struct err *er
 
 	machine->bench = bench;
 	machine->vm = VMM_VM_INIT;
-	snprintf(machine->name, sizeof(machine->name), "bench_%d_%u", (int)getpid(),
+	snprintf(machine->name, sizeof(machine->name), "bench-%d-%u", (int)getpid(),
 		 bench->n_made++);
 	machine->dir = xasprintf("%s/%s", bench->work, machine->name);
 	machine->run_dir = xasprintf("%s/run", machine->dir);
