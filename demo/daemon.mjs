@@ -70,6 +70,15 @@ class Daemon {
 		this.key = fs.readFileSync(path.join(this.stateDir, 'admin.key'), 'utf8').trim();
 	}
 
+	async get(route) {
+		const headers = { Authorization: `Bearer ${this.key}` };
+		const response = await fetch(new URL(route, this.url), { headers });
+
+		if (!response.ok)
+			throw new Error(`GET ${route}: ${await response.text()}`);
+		return response.json();
+	}
+
 	// Builds the image, or finds it built; calls progress(percent, what) meanwhile.
 	async buildImage(name, progress) {
 		const response = await fetch(new URL('/v1/images', this.url), {
@@ -97,9 +106,20 @@ class Daemon {
 		throw new Error('the server ended the build without a result');
 	}
 
+	// Sandboxes outlive a daemon, so that those that are left go first.
+	async destroyAll() {
+		for (const { id } of (await this.get('/v1/sandboxes?limit=200')).items)
+			await fetch(new URL(`/v1/sandboxes/${id}`, this.url), {
+				method: 'DELETE',
+				headers: { Authorization: `Bearer ${this.key}` },
+			});
+	}
+
 	async stop() {
 		if (this.over)
 			return;
+		if (this.url)
+			await this.destroyAll();
 		this.child.kill('SIGTERM');
 		if ((await Promise.race([this.ended, sleep(STOP_MS, 'late', { ref: false })])) === 'late') {
 			this.child.kill('SIGKILL');
