@@ -30,7 +30,7 @@
 #define CPUID_ENTRIES 256
 #define CACHE_FILE "kvm-probe"
 /* Raise when the probe changes, so that old verdicts are not believed. */
-#define CACHE_VERSION 1
+#define CACHE_VERSION 2
 
 #define CR0_PE (1u << 0)
 #define CR0_ET (1u << 4)
@@ -41,6 +41,9 @@
 #define CR4_OSXSAVE (1u << 18)
 #define EFER_LME (1u << 8)
 #define EFER_LMA (1u << 10)
+#define SELECTOR_CODE 0x8u
+#define SELECTOR_DATA 0x10u
+#define SELECTOR_TSS 0x18u
 #define PAGE_PRESENT_WRITABLE 0x3u
 #define PAGE_LARGE 0x80u
 
@@ -83,7 +86,8 @@ static void put_u64(uint8_t *memory, uint32_t at, uint64_t value)
 	memcpy(memory + at, &value, sizeof(value));
 }
 
-/* One large page maps the first 2 MiB onto themselves; vector 3 of the IDT leads to the handler. */
+/* One large page maps the first 2 MiB onto themselves; vector 3 of the IDT leads to the handler. The
+ * interrupt and the return from it load the segments anew, so they must be in the GDT too. */
 static void fill_memory(uint8_t *memory)
 {
 	uint32_t handler = GUEST_CODE + (uint32_t)(kvm_probe_guest_int3 - kvm_probe_guest_code);
@@ -94,7 +98,9 @@ static void fill_memory(uint8_t *memory)
 	put_u64(memory, GUEST_PML4, GUEST_PDPT | PAGE_PRESENT_WRITABLE);
 	put_u64(memory, GUEST_PDPT, GUEST_PD | PAGE_PRESENT_WRITABLE);
 	put_u64(memory, GUEST_PD, 0 | PAGE_LARGE | PAGE_PRESENT_WRITABLE);
-	put_u64(memory, GUEST_IDT + 3 * 16, interrupt_gate | 0x8ull << 16 | handler);
+	put_u64(memory, GUEST_GDT + SELECTOR_CODE, 0x00af9b000000ffffull); /* 64-bit, executable */
+	put_u64(memory, GUEST_GDT + SELECTOR_DATA, 0x00cf93000000ffffull); /* writable */
+	put_u64(memory, GUEST_IDT + 3 * 16, interrupt_gate | SELECTOR_CODE << 16 | handler);
 }
 
 static int make_vm(struct machine *m, struct report *report)
@@ -149,10 +155,12 @@ static int set_registers(const struct machine *m, struct report *report)
 {
 	struct kvm_regs regs = { .rip = GUEST_CODE, .rsp = GUEST_STACK_TOP, .rflags = 2 };
 	struct kvm_segment data = {
-		.limit = 0xffffffff, .selector = 0x10, .type = 3, .present = 1, .s = 1, .db = 1, .g = 1,
+		.limit = 0xffffffff, .selector = SELECTOR_DATA, .type = 3, .present = 1, .s = 1,
+		.db = 1, .g = 1,
 	};
 	struct kvm_segment code = {
-		.limit = 0xffffffff, .selector = 0x8, .type = 11, .present = 1, .s = 1, .l = 1, .g = 1,
+		.limit = 0xffffffff, .selector = SELECTOR_CODE, .type = 11, .present = 1, .s = 1,
+		.l = 1, .g = 1,
 	};
 	struct kvm_sregs sregs;
 
@@ -161,8 +169,11 @@ static int set_registers(const struct machine *m, struct report *report)
 	sregs.cs = code;
 	sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = data;
 	sregs.tr = (struct kvm_segment){
-		.base = GUEST_TSS, .limit = 0x67, .selector = 0x18, .type = 11, .present = 1,
+		.base = GUEST_TSS, .limit = 0x67, .selector = SELECTOR_TSS, .type = 11,
+		.present = 1,
 	};
+	sregs.gdt.base = GUEST_GDT;
+	sregs.gdt.limit = 4 * 8 - 1;
 	sregs.idt.base = GUEST_IDT;
 	sregs.idt.limit = 4 * 16 - 1;
 	sregs.cr3 = GUEST_PML4;

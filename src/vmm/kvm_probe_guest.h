@@ -9,6 +9,7 @@
 #define GUEST_PDPT 0x2000u
 #define GUEST_PD 0x3000u
 #define GUEST_IDT 0x4000u
+#define GUEST_GDT 0x4800u
 #define GUEST_TSS 0x5000u
 #define GUEST_CODE 0x6000u
 #define GUEST_STACK_TOP 0x9000u

@@ -23,6 +23,9 @@ static const int refused[] = {
 	SCMP_SYS(setuid), SCMP_SYS(setgid), SCMP_SYS(setreuid), SCMP_SYS(setregid),
 	SCMP_SYS(setresuid), SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(setfsuid),
 	SCMP_SYS(setfsgid),
+	/* its share of the host */
+	SCMP_SYS(setpriority), SCMP_SYS(ioprio_set), SCMP_SYS(sched_setparam),
+	SCMP_SYS(sched_setscheduler), SCMP_SYS(sched_setattr), SCMP_SYS(sched_setaffinity),
 	/* large parts of the kernel that a VMM does not use */
 	SCMP_SYS(bpf), SCMP_SYS(perf_event_open), SCMP_SYS(userfaultfd), SCMP_SYS(io_uring_setup),
 	SCMP_SYS(io_uring_enter), SCMP_SYS(io_uring_register), SCMP_SYS(add_key),

@@ -57,7 +57,7 @@ void fixture_open(struct fixture *fixture)
 		fail_msg("SKERRY_IMAGE_DIR must hold the image base.erofs: %s", fixture->root_path);
 	config = fixture_config(fixture, cache_dir, sizeof(cache_dir));
 	if (vmm_qemu_new(&config, &fixture->driver, &err) < 0)
-		fail_msg("%s", err.message);
+		fail_msg("%s; %s", err.message, err.hint);
 	assert_int_equal(loop_new(&fixture->loop, &err), 0);
 	assert_int_equal(loop_start(fixture->loop, "test", &err), 0);
 }

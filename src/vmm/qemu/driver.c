@@ -15,11 +15,15 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "loop/spawn.h"
 #include "vmm/kvm_probe.h"
 #include "vmm/qemu/tsc.h"
 #include "warden/cgroup.h"
+
+#define QEMU_VERSION_MS 10000
 
 const char *vmm_isolation_name(enum vmm_isolation isolation)
 {
@@ -86,7 +90,23 @@ static int choose_qemu(struct vmm_driver *driver, const struct vmm_config *confi
 	    access(config->qemu_kvm_path, X_OK) == 0)
 		path = config->qemu_kvm_path;
 	r = resolve("QEMU", path, &driver->machine.qemu_path, err);
-	return r < 0 && err ? err_hint(err, "install qemu-system-x86") : r;
+	if (r < 0)
+		err_hint(err, "install qemu-system-x86; isolation is '%s', because %s",
+			 vmm_isolation_name(driver->machine.isolation), driver->isolation_reason);
+	return r;
+}
+
+/* QEMU ends at once with an error on an option it was built without. */
+static int find_sandbox(struct machine *machine, struct err *err)
+{
+	const char *argv[] = { machine->qemu_path, "-sandbox", "on", "-version", NULL };
+	struct spawn_spec spec = SPAWN_SPEC_INIT;
+	int r;
+
+	spec.argv = argv;
+	r = spawn_run(&spec, clock_boottime_ms() + QEMU_VERSION_MS, NULL, 0, NULL, NULL, err);
+	machine->has_sandbox = r == 0;
+	return r == -EIO ? 0 : r;
 }
 
 /* ---- fingerprint ---- */
@@ -192,6 +212,8 @@ static int fill_driver(struct vmm_driver *driver, const struct vmm_config *confi
 		r = choose_accelerator(driver, config, err);
 	if (r == 0)
 		r = choose_qemu(driver, config, err);
+	if (r == 0)
+		r = find_sandbox(machine, err);
 	if (r == 0)
 		r = resolve("warden", config->warden_path, &driver->warden_path, err);
 	if (r == 0)

@@ -19,7 +19,7 @@ struct vmm_driver {
 #define WARDEN_SOCKET_NAME "warden.sock"
 /* In the run directory of a VM that writes its memory file: a link to it, for vmm_save. */
 #define MEMORY_LINK_NAME "memory"
-#define PRELOAD_NAME "libskerry-descriptors.so"
+#define PRELOAD_NAME "libskerry-qemu.so"
 
 /* Is the process of this pid still the one that started at start_ticks? Returns a pidfd, or -ESRCH. */
 int process_open(pid_t pid, uint64_t start_ticks);

@@ -22,6 +22,7 @@ struct machine {
 	char *qemu_path; /* resolved paths */
 	char *kernel_path;
 	char *initramfs_path;
+	bool has_sandbox;     /* QEMU was built with -sandbox */
 	unsigned int tsc_khz; /* of the host; TCG only */
 };
 
