@@ -6,9 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PAGE_BYTES_MIN 4096U
-#define PAGE_BYTES_MAX 65536U
-
 static int damaged(struct err *err, const char *what)
 {
 	return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED, "the delta file is damaged: %s",
@@ -74,7 +71,7 @@ int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes,
 	uint8_t hash[HASH_SIZE];
 	int r;
 
-	if (page_len < PAGE_BYTES_MIN)
+	if (page_len < DELTA_PAGE_BYTES_MIN)
 		return damaged(err, "it is too short for a header");
 	memcpy(&header, page, sizeof(header));
 	header_swap(&header);
@@ -84,7 +81,7 @@ int delta_header_decode(const void *page, size_t page_len, uint64_t file_bytes,
 		return err_code(err, -EPROTONOSUPPORT, CODE_SNAPSHOT_VERSION,
 				"the delta file has format %" PRIu32 ", this version reads %d",
 				header.version, DELTA_VERSION);
-	if (header.page_bytes < PAGE_BYTES_MIN || header.page_bytes > PAGE_BYTES_MAX ||
+	if (header.page_bytes < DELTA_PAGE_BYTES_MIN || header.page_bytes > DELTA_PAGE_BYTES_MAX ||
 	    (header.page_bytes & (header.page_bytes - 1)) != 0)
 		return damaged(err, "its page size is impossible");
 	if (page_len < header.page_bytes)

@@ -18,17 +18,22 @@
 #pragma once
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "snapshot/hash.h"
 
-#define DELTA_MAGIC	    "SKRYDLTA"
-#define DELTA_VERSION	    1
-#define DELTA_SEGMENT_PAGES 64 /* 256 KiB: a segment stays in the CPU's cache from read to write   \
-				*/
-#define DELTA_MEMORY_MAX ((uint64_t)64 << 30)
+#define DELTA_MAGIC   "SKRYDLTA"
+#define DELTA_VERSION 1
+#define DELTA_SEGMENT_PAGES                                                                        \
+	64 /* 256 KiB: a segment stays in the CPU's cache from read to write                       \
+	    */
+#define DELTA_MEMORY_MAX     ((uint64_t)64 << 30)
+#define DELTA_PAGE_BYTES_MIN 4096U
+#define DELTA_PAGE_BYTES_MAX 65536U
 
 #define CODE_SNAPSHOT_DAMAGED	 "snapshot_damaged"
 #define CODE_SNAPSHOT_VERSION	 "snapshot_version_mismatch"
@@ -64,6 +69,11 @@ struct delta_extent {
 	uint32_t kind; /* enum delta_kind */
 };
 static_assert(sizeof(struct delta_extent) == 16, "the table's layout is on disk");
+
+static inline bool delta_is_zero(const uint8_t *page, size_t page_bytes)
+{
+	return page[0] == 0 && memcmp(page, page + 1, page_bytes - 1) == 0;
+}
 
 /* Encodes the header into a whole page of page_bytes, with its hash. Fields in host order. */
 void delta_header_encode(const struct delta_header *header, void *page);

@@ -43,8 +43,8 @@ struct load {
 	struct delta_table table;
 	struct start *starts;
 	const struct mapping_set *mappings; /* NULL: only check */
-	int mem_fd;
-	const uint8_t *zeros; /* a segment's worth */
+	int mem_fd;			    /* the process's memory */
+	int memory_fd;			    /* the base file; borrowed */
 	atomic_size_t next;
 	pthread_mutex_t lock; /* for the rest */
 	struct err err;
@@ -169,6 +169,28 @@ static int write_memory(const struct load *load, uint64_t offset, const uint8_t 
 	return 0;
 }
 
+/* Zeros are only written where the base file has something else: elsewhere they would only cost the
+ * process a page of its own. */
+static int write_zeros(const struct load *load, uint64_t offset, size_t len, struct err *err)
+{
+	const size_t page_bytes = load->header.page_bytes;
+	uint8_t page[DELTA_PAGE_BYTES_MAX];
+	int r = 0;
+
+	for (size_t at = 0; at < len && r == 0; at += page_bytes) {
+		ssize_t n = pread(load->memory_fd, page, page_bytes, (off_t)(offset + at));
+
+		if (n != (ssize_t)page_bytes)
+			return err_set(err, -EIO, "cannot read the memory file at %" PRIu64,
+				       offset + at);
+		if (!delta_is_zero(page, page_bytes)) {
+			memset(page, 0, page_bytes);
+			r = write_memory(load, offset + at, page, page_bytes, err);
+		}
+	}
+	return r;
+}
+
 static int load_segment(struct load *load, size_t index, uint8_t *buffer, struct err *err)
 {
 	const struct delta_segment *segment = &load->table.segments[index];
@@ -189,10 +211,12 @@ static int load_segment(struct load *load, size_t index, uint8_t *buffer, struct
 			&load->table.extents[load->starts[index].extent + i];
 		size_t len = extent->pages * page_bytes;
 
-		r = write_memory(load, extent->page * page_bytes,
-				 extent->kind == DELTA_DATA ? data : load->zeros, len, err);
-		if (extent->kind == DELTA_DATA)
-			data += len;
+		if (extent->kind == DELTA_ZERO) {
+			r = write_zeros(load, extent->page * page_bytes, len, err);
+			continue;
+		}
+		r = write_memory(load, extent->page * page_bytes, data, len, err);
+		data += len;
 	}
 	return r;
 }
@@ -232,23 +256,20 @@ static void load_worker(void *arg)
 static int load_segments(struct load *load, const struct delta_options *options, struct err *err)
 {
 	unsigned int threads = options ? options->threads : 0;
-	_cleanup_free_ uint8_t *zeros = xcalloc(DELTA_SEGMENT_PAGES, load->header.page_bytes);
 
-	load->zeros = zeros;
 	if (threads == 0)
 		threads = parallel_threads((load->header.data_pages + load->header.zero_pages) *
 						   load->header.page_bytes,
 					   DELTA_THREADS_MAX);
 	parallel_run(threads, load_worker, load);
-	load->zeros = NULL;
 	if (load->failed < 0 && err)
 		*err = load->err;
 	return load->failed;
 }
 
 /* Sets the pages that the process has written back to what the base file has. */
-static int undo_written(struct load *load, const struct process *process, int memory_fd,
-			enum dirty_method method, uint64_t *ret_pages, struct err *err)
+static int undo_written(struct load *load, const struct process *process, enum dirty_method method,
+			uint64_t *ret_pages, struct err *err)
 {
 	_cleanup_(dirty_set_clear) struct dirty_set dirty = DIRTY_SET_INIT;
 	const size_t page_bytes = load->header.page_bytes;
@@ -260,7 +281,7 @@ static int undo_written(struct load *load, const struct process *process, int me
 		for (uint64_t at = 0; at < dirty.items[i].bytes && r == 0; at += page_bytes) {
 			uint64_t offset = dirty.items[i].offset + at;
 
-			if (pread(memory_fd, page, page_bytes, (off_t)offset) !=
+			if (pread(load->memory_fd, page, page_bytes, (off_t)offset) !=
 			    (ssize_t)page_bytes)
 				return err_set(err, -EIO, "cannot read the memory file at %" PRIu64,
 					       offset);
@@ -313,7 +334,8 @@ static int load_into(struct load *load, pid_t pid, const char *memory_path,
 		return err_set(err, load->mem_fd, "cannot open the memory of process %d: %s", pid,
 			       strerrordesc_np(-load->mem_fd));
 	load->mappings = &mappings;
-	r = undo_written(load, &process, memory_fd, options ? options->method : DIRTY_AUTO,
+	load->memory_fd = memory_fd;
+	r = undo_written(load, &process, options ? options->method : DIRTY_AUTO,
 			 &stats->undone_pages, err);
 	stats->find_us = clock_boottime_us() - start_us;
 	if (r == 0)

@@ -94,18 +94,13 @@ static int read_pages(const struct save *save, const struct segment *segment, ui
 	return (size_t)got == local.iov_len ? 0 : -EFAULT;
 }
 
-static bool is_zero(const uint8_t *page, size_t bytes)
-{
-	return page[0] == 0 && memcmp(page, page + 1, bytes - 1) == 0;
-}
-
 /* Moves the pages with data together and notes the others. */
 static void drop_zeros(const struct save *save, struct segment *segment, uint8_t *buffer)
 {
 	for (uint32_t i = 0; i < segment->pages; i++) {
 		const uint8_t *page = buffer + i * save->page_bytes;
 
-		if (is_zero(page, save->page_bytes)) {
+		if (delta_is_zero(page, save->page_bytes)) {
 			segment->zeros |= (uint64_t)1 << i;
 			continue;
 		}

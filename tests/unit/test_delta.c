@@ -121,6 +121,10 @@ static void known_pages(void **state)
 	assert_int_equal(loaded.undone_pages, 0);
 	assert_string_equal(loaded.root, saved.root);
 	assert_same_memory(&source, &target);
+	/* zeros over zeros cost the target no page */
+	save(&target, NULL, &saved);
+	assert_int_equal(saved.data_pages, loaded.data_pages);
+	assert_int_equal(saved.zero_pages, loaded.zero_pages - 1);
 	child_end(&source);
 	child_end(&target);
 }
@@ -335,7 +339,7 @@ static void random_memories(void **state)
 		/* what was restored can be saved again */
 		save(&target, NULL, &b);
 		assert_int_equal(b.memory_bytes, MEMORY);
-		assert_true(b.data_pages + b.zero_pages >= a.data_pages + a.zero_pages);
+		assert_true(b.data_pages >= a.data_pages);
 		child_end(&source);
 		child_end(&target);
 	}
