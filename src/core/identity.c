@@ -100,7 +100,7 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 		      struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct key_row row;
+	struct key_row row = { 0 };
 	char hash[KEY_HASH_SIZE];
 	int r;
 

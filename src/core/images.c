@@ -84,7 +84,7 @@ int core_image_build(struct core *core, const struct principal *who, const char 
 static int check_unused(struct core *core, const char *name, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	int64_t n;
+	int64_t n = 0;
 	int r = db_begin_read(core->db, &txn, err);
 
 	if (r == 0)

@@ -151,17 +151,18 @@ static int set_text(struct core_limits *limits, const struct text_limit *text, c
 /* "0.25 512 10": vCPUs with at most three decimals, MiB, GiB. */
 static bool parse_size(const char *value, struct core_size *size)
 {
-	double vcpus;
-	unsigned int memory_mb, disk_gb;
-	char rest;
+	char *rest;
+	double vcpus = strtod(value, &rest);
+	unsigned long memory_mb = strtoul(rest, &rest, 10);
+	unsigned long disk_gb = strtoul(rest, &rest, 10);
 
-	if (sscanf(value, "%lf %u %u %c", &vcpus, &memory_mb, &disk_gb, &rest) != 3)
-		return false;
-	if (!(vcpus > 0) || vcpus > 1024 || memory_mb == 0 || disk_gb == 0)
+	/* What strtod does not understand reads as 0, and what strtoul does not as well. */
+	if (*rest || !(vcpus > 0 && vcpus <= 1024) || memory_mb < 1 || memory_mb > UINT32_MAX ||
+	    disk_gb < 1 || disk_gb > UINT32_MAX)
 		return false;
 	size->milli_vcpus = (uint32_t)(vcpus * 1000 + 0.5);
-	size->memory_mb = memory_mb;
-	size->disk_gb = disk_gb;
+	size->memory_mb = (uint32_t)memory_mb;
+	size->disk_gb = (uint32_t)disk_gb;
 	return true;
 }
 

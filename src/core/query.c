@@ -45,7 +45,7 @@ void info_from_row(const struct sandbox_row *row, struct sandbox_info *ret)
 	info.ended_unix_ms = row->ended_unix_ms;
 	str_copy(info.reason, sizeof(info.reason), row->reason);
 	str_copy(info.reason_text, sizeof(info.reason_text), row->reason_text);
-	if (json_parse(row->labels, strlen(row->labels), &info.labels, NULL) < 0)
+	if (!row->labels || json_parse(row->labels, strlen(row->labels), &info.labels, NULL) < 0)
 		info.labels = json_object();
 	info.generation = row->generation;
 	*ret = info;
@@ -187,9 +187,9 @@ int core_list(struct core *core, const struct principal *who, const struct core_
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	_cleanup_free_ char *label = NULL;
 	char before_id[SANDBOX_ID_SIZE] = "";
-	struct sandbox_filter filter;
-	struct sandbox_row *rows;
-	size_t n, shown, limit;
+	struct sandbox_filter filter = { 0 };
+	struct sandbox_row *rows = NULL;
+	size_t n = 0, shown, limit;
 	int r = filter_from_request(who, req, &label, before_id, &filter, err);
 
 	if (r < 0)

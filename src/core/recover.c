@@ -226,10 +226,10 @@ static void remove_orphans(struct core *core, struct tally *tally)
 int core_recover(struct core *core, struct err *err)
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
-	struct sandbox_row *rows;
+	struct sandbox_row *rows = NULL;
 	struct tally tally = { 0 };
 	char boot_id[37];
-	size_t n;
+	size_t n = 0;
 	int r;
 
 	if (!work)

@@ -95,8 +95,8 @@ static int describe_file(const char *dir, const char *name, json_t *files, struc
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", dir, name);
 	json_t *file;
-	char hash[HASH_SIZE];
-	int64_t size;
+	char hash[HASH_SIZE] = "";
+	int64_t size = 0;
 	int r = file_hash(path, hash, &size);
 
 	if (r < 0)

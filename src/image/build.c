@@ -142,7 +142,7 @@ static int run_script(const char *const *argv, int64_t deadline_boottime_ms,
 	_cleanup_close_ int write_fd = -1;
 	_cleanup_(child_kill) struct child child = { .pid = -1, .pidfd = -1 };
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
-	int pipe_fds[2], status, r;
+	int pipe_fds[2], status = 0, r;
 	char tail[600];
 
 	if (log_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)

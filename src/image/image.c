@@ -224,7 +224,7 @@ static int digest_used(struct image_store *store, const char *digest, bool *ret_
 		       struct err *err)
 {
 	_cleanup_free_ struct image_info *items = NULL;
-	size_t n;
+	size_t n = 0;
 	int r = image_list(store, &items, &n, err);
 
 	if (r < 0)

@@ -172,9 +172,11 @@ void db_bind_null(struct db_query *query, int param)
 
 int db_step(struct db_query *query, struct err *err)
 {
-	sqlite3 *sqlite = query->txn->conn->sqlite;
 	int r = query->bind_result;
+	sqlite3 *sqlite;
 
+	assert(query->txn && query->stmt);
+	sqlite = query->txn->conn->sqlite;
 	if (r == SQLITE_OK)
 		r = sqlite3_step(query->stmt);
 	if (r == SQLITE_ROW)

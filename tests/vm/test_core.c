@@ -200,8 +200,8 @@ static void test_crashes_have_reasons(void **state)
 	static const struct {
 		const char *command, *reason;
 	} cases[] = {
-		{ "sudo sh -c 'echo c >/proc/sysrq-trigger'", "guest_crashed" },
-		{ "sudo sh -c 'echo o >/proc/sysrq-trigger'; sleep 60", "destroyed_by_user" },
+		{ "echo c >/proc/sysrq-trigger; sleep 60", "guest_crashed" },
+		{ "echo o >/proc/sysrq-trigger; sleep 60", "destroyed_by_user" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases) + 1; i++) {
@@ -218,6 +218,7 @@ static void test_crashes_have_reasons(void **state)
 		assert_int_equal(answer_exec(&a, &rig, id,
 					     &(struct core_exec_request){
 						     .command = vmm ? "sleep 60" : cases[i].command,
+						     .user = "root",
 						     .wait_ms = -1,
 					     },
 					     NULL),
