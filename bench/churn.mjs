@@ -24,10 +24,25 @@ async function round(http, image) {
 	return times;
 }
 
+// A check that finds nothing must be able to find something: what one living sandbox holds.
+async function proveSight(daemon, http, image) {
+	const before = take(daemon);
+	const { id } = await http.rest('POST', '/v1/sandboxes', { image });
+	const seen = added(before, take(daemon));
+
+	await http.rest('DELETE', `/v1/sandboxes/${id}`);
+	for (const kind of ['processes', 'cgroups', 'files'])
+		if (!seen[kind])
+			throw new Error(`the check for what is left behind does not see the ${kind} of a living sandbox`);
+	return seen;
+}
+
 export async function churn({ daemon, image, few }) {
 	const http = new Connection(daemon);
 	const times = { create: [], exec: [], destroy: [] };
 	const rss = [];
+
+	const seen = await proveSight(daemon, http, image);
 
 	for (let i = 0; i < WARMUP; i++)
 		await round(http, image);
@@ -45,7 +60,7 @@ export async function churn({ daemon, image, few }) {
 
 	http.close();
 	return {
-		samples: { ...times, rss_kib: rss, before, after },
+		samples: { ...times, rss_kib: rss, alive: seen, before, after },
 		left,
 		rows: [
 			...Object.entries(times).map(([name, all]) => ({

@@ -95,6 +95,8 @@ async function main() {
 		fs.mkdirSync(path.dirname(out), { recursive: true });
 		fs.writeFileSync(out, JSON.stringify({ date, quick: Boolean(chosen.quick), machine: about, results }, null, '\t'));
 		process.stdout.write(`${report(results)}\n\n${about.isolation}, ${about.cpus} CPUs; written to ${out}\n`);
+		if (about.load_before > about.cpus / 2)
+			process.stdout.write(`the machine was busy (load ${about.load_before.toFixed(1)} at the start): take no figure for granted\n`);
 		process.exitCode = results.some(({ rows }) => rows.some(({ ok }) => ok === false)) ? 1 : 0;
 	} finally {
 		await baseline?.stop();
