@@ -24,12 +24,12 @@
 #include "snapshot/delta_format.h"
 #include "snapshot/dirty.h"
 
-#define DELTA_THREADS_MAX 8
-
 struct delta_options {
 	enum dirty_method method;
-	unsigned int threads; /* 0: chosen by size and CPUs; the file is the same for any number */
-	bool durable_soon;    /* save: start writing to disk at once, as an fsync will follow */
+	/* 0: one. The file is the same for any number. More have not measured better on a busy host
+	 * of two CPUs (bench/delta_bench). */
+	unsigned int threads;
+	bool durable_soon; /* save: start writing to disk at once, as an fsync will follow */
 };
 
 struct delta_stats {

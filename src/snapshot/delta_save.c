@@ -2,14 +2,14 @@
  * Saving written pages.
  *
  * The written pages, in order, are cut into segments of 64. A worker takes the next segment, reads
- * its pages out of the process in one call (process_vm_readv: measured twice as fast as
- * /proc/PID/mem), drops those that are all zero, then waits for its turn to learn its place in the
- * file, which depends only on the data of the segments before; hashing and writing go on side by
- * side again. The file is therefore the same for any number of workers. Table and header are
- * written last.
+ * its pages out of the process in one call (process_vm_readv: 100 MB in 23 ms where /proc/PID/mem
+ * took 28), drops those that are all zero, then waits for its turn to learn its place in the file,
+ * which depends only on the data of the segments before; hashing and writing go on side by side
+ * again. The file is therefore the same for any number of workers. Table and header are written
+ * last.
  *
  * The file's space is allocated ahead: a full disk is met before any work, and writing into
- * allocated space is a third cheaper (measured on ext4, Linux 6.18).
+ * allocated space took 30 instead of 42 ms of CPU for 100 MB in segments (ext4, Linux 6.18).
  */
 #include "snapshot/delta.h"
 
@@ -333,9 +333,7 @@ static int save_to(struct save *save, uint64_t memory_bytes, unsigned int thread
 			       "cannot allocate %" PRIu64 " bytes for the delta file: %s", most,
 			       strerrordesc_np(errno));
 	cut_segments(save);
-	if (threads == 0)
-		threads = parallel_threads(save->dirty.bytes, DELTA_THREADS_MAX);
-	parallel_run(threads, save_worker, save);
+	parallel_run(threads ? threads : 1, save_worker, save);
 	if (save->failed < 0)
 		return err_set(err, save->failed, "%s: %s", save->failed_what,
 			       strerrordesc_np(-save->failed) ?: "unknown error");

@@ -2,11 +2,9 @@
 #include "snapshot/parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
-#define THREADS_MAX	 16
-#define BYTES_PER_THREAD ((uint64_t)16 << 20)
+#define THREADS_MAX 16
 
 struct work {
 	void (*fn)(void *arg);
@@ -37,15 +35,4 @@ void parallel_run(unsigned int threads, void (*fn)(void *arg), void *arg)
 	fn(arg);
 	while (n > 0)
 		pthread_join(others[--n], NULL);
-}
-
-unsigned int parallel_threads(uint64_t bytes, unsigned int max)
-{
-	unsigned int wanted =
-		1 + (unsigned int)(bytes / BYTES_PER_THREAD > 64 ? 64 : bytes / BYTES_PER_THREAD);
-	cpu_set_t cpus;
-
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && (unsigned int)CPU_COUNT(&cpus) < max)
-		max = (unsigned int)CPU_COUNT(&cpus);
-	return wanted < max ? wanted : max;
 }
