@@ -274,7 +274,6 @@ static void wait_for_answers(struct http_server *server, int64_t grace_ms)
 void http_server_free(struct http_server *server, int64_t grace_ms)
 {
 	struct http_request *req;
-	struct http_stream *stream;
 	int listen_fd;
 
 	if (!server)
@@ -282,8 +281,8 @@ void http_server_free(struct http_server *server, int64_t grace_ms)
 	listen_fd = MHD_quiesce_daemon(server->daemon);
 	pthread_mutex_lock(&server->lock);
 	server->closing = true;
-	TAILQ_FOREACH(stream, &server->streams, link)
-	http_request_gone(stream->req);
+	LIST_FOREACH(req, &server->active, active_link)
+	http_request_gone(req); /* streams end and waits are cancelled; work is finished */
 	wait_for_answers(server, grace_ms);
 	LIST_FOREACH(req, &server->active, active_link)
 	http_request_abandon(req);

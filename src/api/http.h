@@ -53,9 +53,9 @@ int http_listen(const char *address, uint16_t port, int *ret_fd, struct err *err
 /* -EADDRINUSE (code "address_in_use") and the like with the address in err. */
 int http_server_new(const struct http_config *config, struct http_server **ret, struct err *err);
 uint16_t http_server_port(const struct http_server *server);
-/* Stops accepting, tells streams that their client is gone, waits up to grace_ms for requests under
- * way, closes every connection. Handlers that are late may still answer, to nobody. NULL is fine.
- * Not on the loop's thread. */
+/* Stops accepting, tells every request under way that its client is gone, waits up to grace_ms for
+ * their answers (which still reach the clients), closes every connection. Handlers that are late
+ * may still answer, to nobody. NULL is fine. Not on the loop's thread. */
 void http_server_free(struct http_server *server, int64_t grace_ms);
 
 /* ---- a request; valid until its answer was given (http_respond, http_stream_end) ---- */

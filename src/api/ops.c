@@ -64,7 +64,9 @@ static bool claim_cancel(struct op_call *call)
 
 static void cancelled_error(struct err *err)
 {
-	err_code(err, -ECANCELED, "cancelled", "the caller went away");
+	err_code(err, -ECANCELED, "cancelled",
+		 "the wait ended early: the client left, or the server is ending");
+	err_hint(err, "a command that was waited for goes on: pick it up with exec_wait");
 }
 
 void op_call_run(struct op_call *call)

@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "core/core.h"
+#include "loop/pool.h"
 
 enum arg_type {
 	ARG_STRING,  /* min/max: length in bytes; NUL refused unless ARG_ALLOW_NUL */
@@ -111,6 +112,8 @@ enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
 struct op_call {
 	const struct op *op;
 	struct core *core;
+	struct pool
+		*pool; /* makes large answers, off the loop's thread; NULL: they are made there */
 	struct principal who;
 	enum op_surface surface;
 	char request_id[OP_REQUEST_ID_SIZE];

@@ -15,7 +15,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define ENV_BYTES_MAX (128u * 1024) /* all of it together, as the guest takes it */
+#define LARGE_RESULT_BYTES (256u * 1024)
+#define ENV_BYTES_MAX	   (128u * 1024) /* all of it together, as the guest takes it */
 
 /* ---- arguments ---- */
 
@@ -219,15 +220,53 @@ static void exec_wait_unref(struct exec_wait *wait)
 		free(wait);
 }
 
+static json_t *result_of(const struct exec_wait *wait, const struct core_exec_result *result)
+{
+	return exec_result_json(result, wait->base64 ? EXEC_OUTPUT_BASE64 : EXEC_OUTPUT_TEXT);
+}
+
+/* A large result on its way to a worker: making text of it would hold up every other sandbox. */
+struct large_result {
+	struct exec_wait *wait;
+	struct core_exec_result result;
+};
+
+static void finish_large(void *arg)
+{
+	struct large_result *large = arg;
+
+	op_call_finish(large->wait->call, result_of(large->wait, &large->result), NULL);
+	exec_wait_unref(large->wait);
+	buf_clear(&large->result.out);
+	buf_clear(&large->result.err);
+	free(large);
+}
+
+/* false: no worker took it, and nothing was changed. */
+static bool hand_to_worker(struct exec_wait *wait, struct core_exec_result *result)
+{
+	struct large_result *large;
+
+	if (!wait->call->pool || result->out.len + result->err.len < LARGE_RESULT_BYTES)
+		return false;
+	large = xcalloc(1, sizeof(*large));
+	*large = (struct large_result){ .wait = wait, .result = *result };
+	if (pool_submit(wait->call->pool, finish_large, large) < 0) {
+		free(large);
+		return false;
+	}
+	result->out = BUF_INIT; /* taken over */
+	result->err = BUF_INIT;
+	return true;
+}
+
 static void exec_done(void *arg, struct core_exec_result *result, const struct err *err)
 {
 	struct exec_wait *wait = arg;
-	json_t *json = NULL;
 
-	if (result)
-		json = exec_result_json(result,
-					wait->base64 ? EXEC_OUTPUT_BASE64 : EXEC_OUTPUT_TEXT);
-	op_call_finish(wait->call, json, err);
+	if (result && hand_to_worker(wait, result))
+		return;
+	op_call_finish(wait->call, result ? result_of(wait, result) : NULL, err);
 	exec_wait_unref(wait);
 }
 

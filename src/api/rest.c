@@ -211,6 +211,7 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	op_call_init(&rc->call, route->op, rest->config.core, &who, OP_SURFACE_REST,
 		     http_request_id(req));
 	rc->req = req;
+	rc->call.pool = rest->config.pool;
 	rc->call.surface_state = rc;
 	rc->call.finished = call_finished;
 	if (prepare_call(rc, route, &err) < 0) {

@@ -10,6 +10,7 @@
 struct rest;
 
 struct rest_config {
+	struct pool *pool; /* borrowed */
 	struct core *core; /* borrowed */
 	const char *const
 		*allowed_hosts; /* more names on loopback; NULL-terminated, may be NULL; borrowed */

@@ -182,6 +182,7 @@ static int make_http(struct daemon *d, struct err *err)
 	const struct options *options = &d->options;
 	_cleanup_buf_ struct buf cert = BUF_INIT, key = BUF_INIT;
 	struct rest_config rest = {
+		.pool = d->pool,
 		.core = d->core,
 		.allowed_hosts = (const char *const *)options->allowed_hosts,
 		.mcp = handle_mcp,

@@ -184,11 +184,14 @@ static void run_done(void *arg)
 
 	if (str_eq(call->command, "bytes"))
 		buf_append(&result.out, "\xff\xfe", 2);
+	else if (str_eq(call->command, "large"))
+		for (size_t i = 0; i < FAKE_LARGE_BYTES; i++)
+			buf_append_char(&result.out, 'x');
 	else
 		buf_append_str(&result.out, call->command + strlen("echo "));
 	result.stdout_bytes = result.out_to = result.out.len;
 	call->done(call->arg, &result, NULL);
-	buf_clear(&result.out);
+	buf_clear(&result.out); /* empty when it was taken */
 	free_call(call);
 }
 

@@ -4,6 +4,7 @@
  *
  *	"echo TEXT"   ends at once with TEXT on stdout
  *	"bytes"       stdout is the two bytes ff fe
+ *	"large"       ends at once with FAKE_LARGE_BYTES on stdout
  *	"hang"        runs until it is cancelled (its caller went away)
  *	"spew"        streams a repeated "é" as long as it gets credit, 16 MiB in all
  *	"missing"     cannot be started
@@ -13,8 +14,9 @@
 #include "core/core.h"
 #include "loop/loop.h"
 
-#define FAKE_KEY	"sk_test"
-#define FAKE_SPEW_BYTES (16u << 20)
+#define FAKE_KEY	 "sk_test"
+#define FAKE_LARGE_BYTES (2u << 20)
+#define FAKE_SPEW_BYTES	 (16u << 20)
 
 struct core *fake_core_new(struct loop *loop);
 void fake_core_free(struct core *core);

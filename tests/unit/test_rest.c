@@ -52,9 +52,10 @@ static int start(void **state)
 	log_init(LOG_LVL_ERROR);
 	assert_int_equal(loop_new(&service.loop, &err), 0);
 	assert_int_equal(loop_start(service.loop, "loop", &err), 0);
-	assert_int_equal(pool_new(4, 64, &service.pool, &err), 0);
+	assert_int_equal(pool_new(4, 512, &service.pool, &err), 0);
 	service.core = fake_core_new(service.loop);
 	rest.core = service.core;
+	rest.pool = service.pool;
 	service.rest = rest_new(&rest);
 	http.loop = service.loop;
 	http.pool = service.pool;
@@ -541,6 +542,16 @@ static void test_exec(void **state)
 	assert_null(strstr(buf_str(&secret), "hunter"));
 }
 
+/* Made by a worker, as it would hold up the loop's thread. */
+static void test_large_result(void **state)
+{
+	_cleanup_buf_ struct buf answer = BUF_INIT;
+
+	post("/v1/sandboxes/sbx_aa/exec", "", "{\"command\":\"large\"}", &answer);
+	assert_answer(&answer, 200, "\"exit_code\":0");
+	assert_true(answer.len > FAKE_LARGE_BYTES);
+}
+
 /* Waits until the core has seen it; a client that leaves is noticed while its request is suspended.
  */
 static void wait_for(int (*count)(struct core *core), int wanted)
@@ -692,6 +703,7 @@ static void test_end_with_waiters(void **state)
 	service.http = NULL;
 	assert_in_range(clock_boottime_ms() - began, 0, 5000);
 	assert_true(read_until(waiting, &hang, NULL, 2000));
+	assert_answer(&hang, 499, "pick it up with exec_wait");
 	assert_true(read_until(streaming, &stream, NULL, 2000));
 	close(waiting);
 	close(streaming);
@@ -702,15 +714,25 @@ int main(void)
 {
 	const struct rlimit descriptors = { 4096, 4096 };
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_framing),	      cmocka_unit_test(test_large_bodies),
-		cmocka_unit_test(test_slow_clients),  cmocka_unit_test(test_host_origin_key),
-		cmocka_unit_test(test_keys),	      cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_request_ids),   cmocka_unit_test(test_bodies),
-		cmocka_unit_test(test_content_types), cmocka_unit_test(test_idempotency_key),
-		cmocka_unit_test(test_exec),	      cmocka_unit_test(test_client_leaves),
-		cmocka_unit_test(test_many_waiting),  cmocka_unit_test(test_events),
-		cmocka_unit_test(test_paced_stream),  cmocka_unit_test(test_progress_events),
-		cmocka_unit_test(test_pipelined),     cmocka_unit_test(test_end_with_waiters),
+		cmocka_unit_test(test_framing),
+		cmocka_unit_test(test_large_bodies),
+		cmocka_unit_test(test_slow_clients),
+		cmocka_unit_test(test_host_origin_key),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_request_ids),
+		cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_content_types),
+		cmocka_unit_test(test_idempotency_key),
+		cmocka_unit_test(test_exec),
+		cmocka_unit_test(test_large_result),
+		cmocka_unit_test(test_client_leaves),
+		cmocka_unit_test(test_many_waiting),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_paced_stream),
+		cmocka_unit_test(test_progress_events),
+		cmocka_unit_test(test_pipelined),
+		cmocka_unit_test(test_end_with_waiters),
 	};
 
 	setrlimit(RLIMIT_NOFILE, &descriptors);
