@@ -708,11 +708,13 @@ static void test_destroy_while_creating(void **state)
 
 		pthread_create(&c.thread, NULL, create_one, &c);
 		poll(NULL, 0, delay_ms);
-		while (n == 0 && clock_boottime_ms() < deadline)
+		while (n == 0 && clock_boottime_ms() < deadline) {
+			core_list_clear(items, n);
 			assert_int_equal(core_list(rig.core, &rig.admin,
 						   &(struct core_list_request){ 0 }, &items, &n,
 						   &cursor, NULL),
 					 0);
+		}
 		assert_int_equal(n, 1);
 		assert_int_equal(core_destroy(rig.core, &rig.admin, items[0].id, &info, NULL), 0);
 		assert_int_equal(info.status, SANDBOX_DESTROYED);
