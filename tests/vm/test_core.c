@@ -484,7 +484,7 @@ static void test_many_commands_at_once(void **state)
 
 struct tally {
 	struct core_stream *stream;
-	uint64_t bytes[2];
+	_Atomic uint64_t bytes[2]; /* written on the loop's thread */
 	uint64_t sum;
 	atomic_bool started, ended;
 	int exit_code;
