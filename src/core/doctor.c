@@ -166,7 +166,7 @@ int core_doctor(struct core *core, json_t **ret, struct err *err)
 	check_disk(core, checks);
 	check_memory(checks);
 	check_program(checks, "mke2fs", "-V", "install e2fsprogs");
-	check_program(checks, "mkfs.erofs", "-V",
+	check_program(checks, "mkfs.erofs", "--help",
 		      "install erofs-utils; it is needed to build images");
 	check_program(checks, "mmdebstrap", "--version",
 		      "install mmdebstrap; it is needed to build images");
