@@ -92,7 +92,7 @@ int http_listen(const char *address_text, uint16_t port, int *ret_fd, struct err
 
 static int port_of(int fd, uint16_t *ret_port, struct err *err)
 {
-	union address address;
+	union address address = { 0 };
 	socklen_t len = sizeof(address);
 
 	if (getsockname(fd, &address.any, &len) < 0)

@@ -367,7 +367,7 @@ int op_exec_input(struct op_call *call, struct err *err)
 	_cleanup_buf_ struct buf data = BUF_INIT;
 	const char *exec_id = json_get_str(call->args, "exec_id", "");
 	const bool close_after = json_get_bool(call->args, "close", false);
-	bool given;
+	bool given = false;
 	int rc = read_bytes(call->args, "data", "data_base64", &data, &given, err);
 
 	if (rc < 0)

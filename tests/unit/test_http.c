@@ -227,7 +227,6 @@ static void test_client_leaves_once(void **state)
 /* The handler answers after the server has gone. */
 static void test_answer_after_the_end(void **state)
 {
-	_cleanup_buf_ struct buf seen = BUF_INIT;
 	struct buf body = BUF_INIT;
 	struct service s;
 	int fd;

@@ -130,9 +130,10 @@ static void exchange(const char *request, struct buf *out)
 
 static int status_of(const struct buf *answer)
 {
-	int status = 0;
+	static const char version[] = "HTTP/1.1 ";
+	const char *text = buf_str(answer);
 
-	return sscanf(buf_str(answer), "HTTP/1.1 %d", &status) == 1 ? status : -1;
+	return str_starts(text, version) ? (int)strtol(text + strlen(version), NULL, 10) : -1;
 }
 
 #define HOST  "Host: 127.0.0.1\r\n"
