@@ -24,8 +24,10 @@
 
 #define LISTEN_BACKLOG 1024
 #define SWEEP_EVERY_MS 1000
-/* URI and headers of a request, and the send buffer of its answer. */
-#define CONNECTION_MEMORY_BYTES (32u * 1024)
+/* URI and headers of a request, and the send buffer of its answer. Above 32 KiB libmicrohttpd
+ * 0.9.75 maps it, so that it is untouched until needed and goes back to the system with the
+ * connection. */
+#define CONNECTION_MEMORY_BYTES (36u * 1024)
 
 union address {
 	struct sockaddr any;
