@@ -1,6 +1,6 @@
 /*
- * The probe by KVM's own interface. The child makes a VM of one CPU and 64 KiB, already in long mode, and
- * reports how far the guest came; the parent waits for the report until the time bound.
+ * The probe by KVM's own interface. The child makes a VM of one CPU and 64 KiB, already in long
+ * mode, and reports how far the guest came; the parent waits for the report until the time bound.
  */
 #include "vmm/kvm_probe.h"
 
@@ -28,24 +28,24 @@
 
 #define PROBE_TIME_MS 2000
 #define CPUID_ENTRIES 256
-#define CACHE_FILE "kvm-probe"
+#define CACHE_FILE    "kvm-probe"
 /* Raise when the probe changes, so that old verdicts are not believed. */
 #define CACHE_VERSION 2
 
-#define CR0_PE (1u << 0)
-#define CR0_ET (1u << 4)
-#define CR0_NE (1u << 5)
-#define CR0_PG (1u << 31)
-#define CR4_PAE (1u << 5)
-#define CR4_OSFXSR (1u << 9)
-#define CR4_OSXSAVE (1u << 18)
-#define EFER_LME (1u << 8)
-#define EFER_LMA (1u << 10)
-#define SELECTOR_CODE 0x8u
-#define SELECTOR_DATA 0x10u
-#define SELECTOR_TSS 0x18u
+#define CR0_PE		      (1u << 0)
+#define CR0_ET		      (1u << 4)
+#define CR0_NE		      (1u << 5)
+#define CR0_PG		      (1u << 31)
+#define CR4_PAE		      (1u << 5)
+#define CR4_OSFXSR	      (1u << 9)
+#define CR4_OSXSAVE	      (1u << 18)
+#define EFER_LME	      (1u << 8)
+#define EFER_LMA	      (1u << 10)
+#define SELECTOR_CODE	      0x8u
+#define SELECTOR_DATA	      0x10u
+#define SELECTOR_TSS	      0x18u
 #define PAGE_PRESENT_WRITABLE 0x3u
-#define PAGE_LARGE 0x80u
+#define PAGE_LARGE	      0x80u
 
 static const char *const step_names[] = {
 	[GUEST_NOTHING] = "its first instruction",
@@ -59,8 +59,8 @@ static const char *const step_names[] = {
 
 /* What the child tells. */
 struct report {
-	int step;             /* enum guest_step: the last that was reached */
-	int num;              /* errno of a failed call, with its name in call */
+	int step;	      /* enum guest_step: the last that was reached */
+	int num;	      /* errno of a failed call, with its name in call */
 	uint32_t exit_reason; /* KVM_EXIT_…, when the guest stopped too early */
 	uint32_t suberror;    /* of KVM_EXIT_INTERNAL_ERROR */
 	char call[32];
@@ -86,8 +86,8 @@ static void put_u64(uint8_t *memory, uint32_t at, uint64_t value)
 	memcpy(memory + at, &value, sizeof(value));
 }
 
-/* One large page maps the first 2 MiB onto themselves; vector 3 of the IDT leads to the handler. The
- * interrupt and the return from it load the segments anew, so they must be in the GDT too. */
+/* One large page maps the first 2 MiB onto themselves; vector 3 of the IDT leads to the handler.
+ * The interrupt and the return from it load the segments anew, so they must be in the GDT too. */
 static void fill_memory(uint8_t *memory)
 {
 	uint32_t handler = GUEST_CODE + (uint32_t)(kvm_probe_guest_int3 - kvm_probe_guest_code);
@@ -155,12 +155,22 @@ static int set_registers(const struct machine *m, struct report *report)
 {
 	struct kvm_regs regs = { .rip = GUEST_CODE, .rsp = GUEST_STACK_TOP, .rflags = 2 };
 	struct kvm_segment data = {
-		.limit = 0xffffffff, .selector = SELECTOR_DATA, .type = 3, .present = 1, .s = 1,
-		.db = 1, .g = 1,
+		.limit = 0xffffffff,
+		.selector = SELECTOR_DATA,
+		.type = 3,
+		.present = 1,
+		.s = 1,
+		.db = 1,
+		.g = 1,
 	};
 	struct kvm_segment code = {
-		.limit = 0xffffffff, .selector = SELECTOR_CODE, .type = 11, .present = 1, .s = 1,
-		.l = 1, .g = 1,
+		.limit = 0xffffffff,
+		.selector = SELECTOR_CODE,
+		.type = 11,
+		.present = 1,
+		.s = 1,
+		.l = 1,
+		.g = 1,
 	};
 	struct kvm_sregs sregs;
 
@@ -169,7 +179,10 @@ static int set_registers(const struct machine *m, struct report *report)
 	sregs.cs = code;
 	sregs.ds = sregs.es = sregs.fs = sregs.gs = sregs.ss = data;
 	sregs.tr = (struct kvm_segment){
-		.base = GUEST_TSS, .limit = 0x67, .selector = SELECTOR_TSS, .type = 11,
+		.base = GUEST_TSS,
+		.limit = 0x67,
+		.selector = SELECTOR_TSS,
+		.type = 11,
 		.present = 1,
 	};
 	sregs.gdt.base = GUEST_GDT;
@@ -333,7 +346,8 @@ void kvm_probe_cached(const char *cache_dir, struct kvm_verdict *ret)
 	_cleanup_buf_ struct buf key = BUF_INIT, path = BUF_INIT;
 	bool keyed = cache_key(&key) == 0;
 
-	/* A device that cannot be opened may be there a moment later: that is no verdict to keep. */
+	/* A device that cannot be opened may be there a moment later: that is no verdict to keep.
+	 */
 	if (access("/dev/kvm", R_OK | W_OK) < 0)
 		keyed = false;
 	buf_printf(&path, "%s/" CACHE_FILE, cache_dir);

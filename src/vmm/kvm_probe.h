@@ -1,9 +1,9 @@
 /*
- * Is KVM usable? A /dev/kvm that opens, and even makes a VM, is no proof: some hosts are virtual machines
- * themselves, whose KVM emulates guests instruction by instruction and dies on a stock kernel. So a guest
- * of a few instructions is really run: long mode, CMPXCHG16B, XSETBV and XRSTOR, INT3 through an IDT.
- * It runs in a process of its own and within a time bound, so that nothing of the kernel's side can take
- * the caller along. Needs no QEMU.
+ * Is KVM usable? A /dev/kvm that opens, and even makes a VM, is no proof: some hosts are virtual
+ * machines themselves, whose KVM emulates guests instruction by instruction and dies on a stock
+ * kernel. So a guest of a few instructions is really run: long mode, CMPXCHG16B, XSETBV and XRSTOR,
+ * INT3 through an IDT. It runs in a process of its own and within a time bound, so that nothing of
+ * the kernel's side can take the caller along. Needs no QEMU.
  */
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #define STEP(number) "	mov $" #number ", %al\n	out %al, $0x10\n"
 
+/* clang-format off */
 __asm__("	.pushsection .rodata\n"
 	"	.balign 16\n"
 	"	.globl kvm_probe_guest_code, kvm_probe_guest_int3, kvm_probe_guest_end\n"
@@ -37,3 +38,4 @@ __asm__("	.pushsection .rodata\n"
 	"	iretq\n"
 	"kvm_probe_guest_end:\n"
 	"	.popsection\n");
+/* clang-format on */

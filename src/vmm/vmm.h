@@ -1,10 +1,10 @@
 /*
- * The contract of a virtual machine: boot it, save it, restore it, extend or end it. It knows files,
- * descriptors, limits and a deadline; it knows no accounts, images or sandboxes.
+ * The contract of a virtual machine: boot it, save it, restore it, extend or end it. It knows
+ * files, descriptors, limits and a deadline; it knows no accounts, images or sandboxes.
  *
  * A VM is run by a warden (src/warden), a process of its own that jails the VMM, holds the deadline
- * and writes the record of start and exit; the VM outlives whoever called vmm_start. Everything about
- * a VM lies in its run directory, so that a later process can take it over with vmm_attach:
+ * and writes the record of start and exit; the VM outlives whoever called vmm_start. Everything
+ * about a VM lies in its run directory, so that a later process can take it over with vmm_attach:
  *
  *   record        the warden's fsynced record (warden/record.h)
  *   warden.sock   the warden's control socket
@@ -30,60 +30,67 @@ struct vmm_driver; /* the driver with its host-wide settings; immutable after it
 
 struct vmm_config {
 	const char *warden_path;
-	const char *qemu_path;        /* full binary, for TCG */
-	const char *qemu_kvm_path;    /* small binary, for KVM; NULL or missing: qemu_path */
-	const char *kernel_path;      /* vmlinux (PVH) */
+	const char *qemu_path;	   /* full binary, for TCG */
+	const char *qemu_kvm_path; /* small binary, for KVM; NULL or missing: qemu_path */
+	const char *kernel_path;   /* vmlinux (PVH) */
 	const char *initramfs_path;
-	const char *lib_dir;          /* our own helpers for the jail (preload library); see qemu/ */
-	const char *cache_dir;        /* where the result of the KVM probe is kept */
-	const char *accel;            /* "auto", "kvm" or "tcg" */
-	const char *cgroup_name;      /* parent cgroup of all VMs of this host, e.g. "skerry" */
+	const char *lib_dir;	 /* our own helpers for the jail (preload library); see qemu/ */
+	const char *cache_dir;	 /* where the result of the KVM probe is kept */
+	const char *accel;	 /* "auto", "kvm" or "tcg" */
+	const char *cgroup_name; /* parent cgroup of all VMs of this host, e.g. "skerry" */
 };
 
-/* Chooses the accelerator: "auto" takes KVM only if a probe guest really ran under it within its time
- * bound (a /dev/kvm that opens is no proof), and says so in ret_why (why KVM is or is not used). */
+/* Chooses the accelerator: "auto" takes KVM only if a probe guest really ran under it within its
+ * time bound (a /dev/kvm that opens is no proof), and says so in ret_why (why KVM is or is not
+ * used). */
 int vmm_qemu_new(const struct vmm_config *config, struct vmm_driver **ret, struct err *err);
+/* VMs go on. */
 void vmm_driver_free(struct vmm_driver *driver);
 enum vmm_isolation vmm_driver_isolation(const struct vmm_driver *driver);
 /* One sentence: why KVM is or is not used. Borrowed. */
 const char *vmm_driver_isolation_reason(const struct vmm_driver *driver);
-/* Identifies what a saved state depends on: VMM version, machine, CPU model, accelerator, kernel and
- * initramfs hashes. States are only restored under the fingerprint they were saved under. Borrowed. */
+/* Identifies what a saved state depends on: VMM version, machine, CPU model, accelerator, kernel
+ * and initramfs hashes. States are only restored under the fingerprint they were saved under.
+ * Borrowed. */
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver);
 
 struct vmm_spec {
-	const char *name;              /* names the cgroup and the processes: a sandbox id */
-	const char *run_dir;           /* exists, empty, owned by root, 0700 */
-	unsigned int vcpus;            /* 1 … 8 */
+	const char *name;    /* names the cgroup and the processes: a sandbox id */
+	const char *run_dir; /* exists, empty, owned by root, 0700 */
+	unsigned int vcpus;  /* 1 … 8 */
 	uint32_t memory_mb;
-	const char *root_image_path;   /* erofs, read-only, shared */
-	const char *disk_path;         /* raw, writable, this VM's own */
-	const char *memory_path;       /* the memory file */
-	bool memory_shared;            /* true: the guest writes into the file (a template in the making);
-					  false: copy-on-write, the file is never written */
-	const char *device_state_path; /* NULL: boot; else restore this state over memory_path */
+	const char *root_image_path; /* erofs, read-only, shared */
+	const char *disk_path;	     /* raw, writable, this VM's own */
+	const char *memory_path;     /* the memory file; NULL (boot only): anonymous memory */
+	bool memory_shared; /* true: the guest writes into the file (a template in the making),
+			       which is made or sized when absent or empty; false: copy-on-write,
+			       the VMM cannot write the file */
+	const char *device_state_path;	/* NULL: boot; else restore this state over memory_path */
 	unsigned int cpu_quota_percent; /* of one CPU: 25, 100, 200 …; 0: no limit */
-	uint64_t memory_limit_bytes;   /* cgroup limit for the VMM, guest memory included; 0: computed */
-	uint32_t pids_max;             /* cgroup limit of threads; 0: computed */
-	uid_t uid;                     /* the VMM's own uid and gid, used by no one else on the host */
-	int64_t expires_boottime_ms;   /* the warden's deadline */
+	uint64_t memory_limit_bytes; /* cgroup limit for the VMM, guest memory included; 0: computed
+				      */
+	uint32_t pids_max;	     /* cgroup limit of threads; 0: computed */
+	uid_t uid; /* the VMM's own uid and gid, used by no one else on the host; files
+		      need not belong to it: they are passed as descriptors */
+	int64_t expires_boottime_ms; /* the warden's deadline */
 };
 
 struct vmm_vm {
 	pid_t warden_pid;
 	int warden_pidfd; /* readable when the VM has ended and the record's exit is written */
 	char run_dir[512];
-	bool is_child;    /* started by this process: reap it */
+	bool is_child; /* started by this process: reap it */
 };
-#define VMM_VM_INIT ((struct vmm_vm){.warden_pidfd = -1})
+#define VMM_VM_INIT ((struct vmm_vm){ .warden_pidfd = -1 })
 
 /* Starts a VM and returns once it runs (booting or restored), before the agent has answered. On any
  * failure nothing is left but files in run_dir. */
 int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t deadline_boottime_ms,
 	      struct vmm_vm *ret, struct err *err);
 
-/* Stops the guest's CPUs and saves the device state to state_path (created, fsynced). The memory file
- * of a memory_shared VM then holds the memory (fsynced). The VM stays stopped; vmm_end it. */
+/* Stops the guest's CPUs and saves the device state to state_path (created, fsynced). The memory
+ * file of a memory_shared VM then holds the memory (fsynced, mode 0444). The VM stays stopped;
+ * vmm_end it. */
 int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
 	     int64_t deadline_boottime_ms, struct err *err);
 
@@ -96,19 +103,19 @@ int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *re
 int vmm_extend(struct vmm_driver *driver, struct vmm_vm *vm, int64_t expires_boottime_ms,
 	       int64_t deadline_boottime_ms, struct err *err);
 
-/* Ends the VM and waits until warden and VMM are gone and the record's exit is written; idempotent. A
- * warden that does not obey is killed. reason goes into the record ("destroyed_by_user", …). */
+/* Ends the VM and waits until warden and VMM are gone and the record's exit is written; idempotent.
+ * A warden that does not obey is killed. reason goes into the record ("destroyed_by_user", …). */
 int vmm_end(struct vmm_driver *driver, struct vmm_vm *vm, const char *reason,
 	    int64_t deadline_boottime_ms, struct err *err);
 
 /* Forgets a VM without ending it: closes the pidfd, reaps the warden if it is a dead child. */
 void vmm_release(struct vmm_vm *vm);
 
-/* Undoes what a VM of this name and run directory may have left after crashes of any kind: processes
- * of the record that are provably the same (pid and start time), and its cgroups. Files in run_dir
- * stay. 0 also when there was nothing. */
+/* Undoes what a VM of this name and run directory may have left after crashes of any kind:
+ * processes of the record that are provably the same (pid and start time), and its cgroups. Files
+ * in run_dir stay. 0 also when there was nothing. */
 int vmm_sweep(struct vmm_driver *driver, const char *name, const char *run_dir, struct err *err);
 
-#define VMM_RECORD_NAME "record"
+#define VMM_RECORD_NAME	      "record"
 #define VMM_AGENT_SOCKET_NAME "agent.sock"
-#define VMM_CONSOLE_NAME "console.log"
+#define VMM_CONSOLE_NAME      "console.log"

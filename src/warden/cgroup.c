@@ -21,6 +21,7 @@
 #include "base/str.h"
 
 #define CPU_PERIOD_US 100000u /* the kernel's default */
+#define CREATE_TRIES  5
 
 static const char *const controller_names[CGROUP_CONTROLLERS] = {
 	[CGROUP_CPU] = "cpu",
@@ -104,8 +105,9 @@ int cgroup_find(const char *parent, const char *name, struct cgroup *ret, struct
 		if (!roots[i][0]) {
 			err_set(err, -ENOTSUP, "the host has no '%s' control group controller",
 				controller_names[i]);
-			return err_hint(err, "mount cgroup2 (or the version 1 hierarchies) with the "
-					     "cpu, memory and pids controllers");
+			return err_hint(err,
+					"mount cgroup2 (or the version 1 hierarchies) with the "
+					"cpu, memory and pids controllers");
 		}
 		n = snprintf(group.parent[i], sizeof(group.parent[i]), "%s/%s", roots[i], parent);
 		if ((size_t)n >= sizeof(group.parent[i]))
@@ -163,16 +165,26 @@ static int hand_down(const struct cgroup *group, struct err *err)
 	return r < 0 ? r : write_file(parent, "cgroup.subtree_control", all, err);
 }
 
+static int make_one(const struct cgroup *group, int i, struct err *err)
+{
+	int r = make_dir(group->parent[i], true, err);
+
+	if (r == 0 && group->unified)
+		r = hand_down(group, err);
+	return r < 0 ? r : make_dir(group->dir[i], false, err);
+}
+
 int cgroup_create(const struct cgroup *group, struct err *err)
 {
 	int r = 0;
 
 	for (int i = 0; i < (group->unified ? 1 : CGROUP_CONTROLLERS) && r == 0; i++) {
-		r = make_dir(group->parent[i], true, err);
-		if (r == 0 && group->unified)
-			r = hand_down(group, err);
-		if (r == 0)
-			r = make_dir(group->dir[i], false, err);
+		/* -ENOENT: somebody else removed the empty parent in between. */
+		for (int tries = 0; tries < CREATE_TRIES; tries++) {
+			r = make_one(group, i, err);
+			if (r != -ENOENT)
+				break;
+		}
 	}
 	if (r < 0)
 		cgroup_remove(group, 0, NULL);
@@ -274,4 +286,10 @@ int cgroup_remove(const struct cgroup *group, int wait_ms, struct err *err)
 					 group->dir[i], strerrordesc_np(-r));
 	}
 	return result;
+}
+
+void cgroup_remove_parent(const struct cgroup *group)
+{
+	for (int i = 0; i < (group->unified ? 1 : CGROUP_CONTROLLERS); i++)
+		rmdir(group->parent[i]);
 }

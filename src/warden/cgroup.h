@@ -1,7 +1,7 @@
 /*
  * The control group of one VM: limits on CPU time, memory and threads. Version 2 where the host's
  * cgroup2 hierarchy has these controllers, else the version 1 hierarchies of each. The group is
- * `<parent>/<name>` below the hierarchy's root; the parent stays when the last VM is gone.
+ * `<parent>/<name>` below the hierarchy's root.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 enum cgroup_controller { CGROUP_CPU, CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CONTROLLERS };
 
 struct cgroup {
-	bool unified;                          /* version 2: all three dirs are the same */
-	char parent[CGROUP_CONTROLLERS][256];  /* directories */
+	bool unified;			      /* version 2: all three dirs are the same */
+	char parent[CGROUP_CONTROLLERS][256]; /* directories */
 	char dir[CGROUP_CONTROLLERS][320];
 };
 
@@ -33,3 +33,5 @@ int cgroup_add(const struct cgroup *group, pid_t pid, struct err *err);
 int64_t cgroup_oom_kills(const struct cgroup *group);
 /* Removes the group; its dying processes are waited for up to wait_ms. Absent is success. */
 int cgroup_remove(const struct cgroup *group, int wait_ms, struct err *err);
+/* Removes the parent if no group is left in it. */
+void cgroup_remove_parent(const struct cgroup *group);

@@ -7,8 +7,8 @@
 
 #define PANIC "Kernel panic - not syncing"
 
-/* What the kernel says after PANIC when memory was the reason: panic_on_oom, and nothing left to kill
- * (mm/oom_kill.c, Linux 6.1). */
+/* What the kernel says after PANIC when memory was the reason: panic_on_oom, and nothing left to
+ * kill (mm/oom_kill.c, Linux 6.1). */
 static const char *const memory_panics[] = { "Out of memory", "System is deadlocked on memory" };
 
 void console_append(struct console *console, const void *data, size_t len)

@@ -7,8 +7,8 @@
  *   console                   ok <n>, then n bytes     the console's last part
  *   anything else, refused    error <errno name> <sentence>
  *
- * The warden never waits for a peer: a peer that does not take its answer, or sends a line without end,
- * is cut off. This file knows sockets and lines; what the words do is the handler's.
+ * The warden never waits for a peer: a peer that does not take its answer, or sends a line without
+ * end, is cut off. This file knows sockets and lines; what the words do is the handler's.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 #include "base/err.h"
 
 #define CONTROL_PEERS_MAX 8
-#define CONTROL_LINE_MAX 256
+#define CONTROL_LINE_MAX  256
 
 struct control_peer {
 	int fd;

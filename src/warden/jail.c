@@ -27,8 +27,9 @@
 #include "base/str.h"
 #include "warden/filter.h"
 
-#define NAMESPACES (CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
+#define NAMESPACES	(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)
 #define DESCRIPTORS_MAX 256
+#define PROCESSES_MAX	4096
 
 /* Says which step failed; used by the child, whose errno is still that of the step. */
 static int failed(struct err *err, const char *step, const char *subject)
@@ -56,8 +57,8 @@ static int make_parents(const char *path, struct err *err)
 	return 0;
 }
 
-/* Shows source at the same path below the current directory, read-only and without devices. A symbolic
- * link is copied: /lib is one on most hosts, and the loader goes through it. */
+/* Shows source at the same path below the current directory, read-only and without devices. A
+ * symbolic link is copied: /lib is one on most hosts, and the loader goes through it. */
 static int show(const char *source, struct err *err)
 {
 	const char *target = source + strspn(source, "/");
@@ -126,7 +127,7 @@ static int limit(int resource, rlim_t value, const char *name, struct err *err)
 {
 	const struct rlimit rl = { .rlim_cur = value, .rlim_max = value };
 
-	return setrlimit(resource, &rl) < 0 ? failed(err, "limit", name) : 0;
+	return setrlimit((__rlimit_resource_t)resource, &rl) < 0 ? failed(err, "limit", name) : 0;
 }
 
 static int limit_all(const struct options *options, struct err *err)
@@ -138,7 +139,9 @@ static int limit_all(const struct options *options, struct err *err)
 	} limits[] = {
 		{ RLIMIT_CORE, 0, "core files" },
 		{ RLIMIT_NOFILE, DESCRIPTORS_MAX, "descriptors" },
-		{ RLIMIT_NPROC, options->pids_max, "processes" },
+		/* Counted by user, and two daemons may share a range of users: a wide bound. The
+		 * control group holds the narrow one. */
+		{ RLIMIT_NPROC, PROCESSES_MAX, "processes" },
 		{ RLIMIT_FSIZE, options->file_size_max, "file size" },
 		{ RLIMIT_MEMLOCK, 0, "locked memory" },
 		{ RLIMIT_MSGQUEUE, 0, "message queues" },
@@ -232,8 +235,8 @@ static int enter(const struct options *options, int go_fd, struct err *err)
 		r = drop_privileges(options, err);
 	if (r < 0)
 		return r;
-	/* After the change of user, which clears it. Should the warden have died before, the pipe is
-	 * closed and the read below ends. */
+	/* After the change of user, which clears it. Should the warden have died before, the pipe
+	 * is closed and the read below ends. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return failed(err, "tie to the warden", options->name);
 	r = filter_apply(err);
@@ -307,7 +310,8 @@ int jail_go(struct jail *jail, struct err *err)
 	char message[sizeof(err->message)];
 	ssize_t n;
 
-	/* A child that failed before has closed its end (SIGPIPE is ignored); its report says why. */
+	/* A child that failed before has closed its end (SIGPIPE is ignored); its report says why.
+	 */
 	fd_write_all(jail->go_fd, "g", 1);
 	n = fd_read_full(jail->report_fd, message, sizeof(message) - 1);
 	if (n < 0)
@@ -339,8 +343,8 @@ static int empty_root(struct err *err)
 	return r;
 }
 
-/* Runs in a process of its own, inside the VMM's mount namespace. The VMM has not met its guest yet,
- * so its namespace still holds only what the warden put there. */
+/* Runs in a process of its own, inside the VMM's mount namespace. The VMM has not met its guest
+ * yet, so its namespace still holds only what the warden put there. */
 static int seal(const struct jail *jail, const struct options *options, struct err *err)
 {
 	int r;
@@ -348,16 +352,16 @@ static int seal(const struct jail *jail, const struct options *options, struct e
 	if (setns(jail->pidfd, CLONE_NEWNS) < 0)
 		return failed(err, "enter the mounts of", options->name);
 	for (size_t i = options->n_binds; i-- > 0;) {
-		/* EINVAL: a link, or a file in a directory that is shown. Whatever should be left over
-		 * makes emptying the root fail. */
+		/* EINVAL: a link, or a file in a directory that is shown. Whatever should be left
+		 * over makes emptying the root fail. */
 		if (umount2(options->binds[i], MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL)
 			return failed(err, "unmount", options->binds[i]);
 	}
 	r = empty_root(err);
 	if (r < 0)
 		return r;
-	if (mount(NULL, "/", NULL,
-		  MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+	if (mount(NULL, "/", NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+		  NULL) < 0)
 		return failed(err, "make read-only", "/");
 	return 0;
 }

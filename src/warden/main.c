@@ -1,14 +1,15 @@
 /*
  * skerry-warden: runs one VMM in its jail, until its deadline.
  *
- * It is started by skerryd and does not need it afterwards: it holds the deadline on CLOCK_BOOTTIME,
- * kills the VMM when it comes, and leaves a fsynced record of start and exit that bills and reasons are
- * made from. The VMM dies with it (PR_SET_PDEATHSIG), so a warden that is gone means a VM that is gone.
+ * It is started by skerryd and does not need it afterwards: it holds the deadline on
+ * CLOCK_BOOTTIME, kills the VMM when it comes, and leaves a fsynced record of start and exit that
+ * bills and reasons are made from. The VMM dies with it (PR_SET_PDEATHSIG), so a warden that is
+ * gone means a VM that is gone.
  *
- * One thread, one poll loop over the VMM's pidfd, the deadline's timer, the console's pipe, the control
- * socket and SIGTERM. Nothing in it waits for the guest, the VMM or a peer. Order at the exit: the VMM
- * is reaped, its control group removed, console.log written, the exit recorded, and only then does the
- * warden end; so who sees its pidfd readable finds all that done.
+ * One thread, one poll loop over the VMM's pidfd, the deadline's timer, the console's pipe, the
+ * control socket and SIGTERM. Nothing in it waits for the guest, the VMM or a peer. Order at the
+ * exit: the VMM is reaped, its control group removed, console.log written, the exit recorded, and
+ * only then does the warden end; so who sees its pidfd readable finds all that done.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +38,11 @@
 #include "warden/options.h"
 #include "warden/record.h"
 
-/* A guest that floods its console is slowed down by a full pipe: at most this much is read a window. */
-#define CONSOLE_WINDOW_MS 250
-#define CONSOLE_WINDOW_BYTES (256u * 1024u)
+/* The console is read this often at most: a guest that floods it fills the pipe, and then waits,
+ * instead of waking the warden for every byte. */
+#define CONSOLE_PAUSE_MS      20
+#define CONSOLE_READ_SIZE     (16u * 1024u)
+#define CONSOLE_BURST_READS   4u
 #define CGROUP_REMOVE_WAIT_MS 2000
 
 struct warden {
@@ -56,9 +59,8 @@ struct warden {
 	int timer_fd;
 	int signal_fd;
 	bool sealed;
-	bool ending; /* record.cause says why */
-	int64_t console_window_ms;
-	size_t console_window_bytes;
+	bool ending;		 /* record.cause says why */
+	int64_t console_next_ms; /* not read before */
 };
 
 /* ---- deadline and end ---- */
@@ -108,7 +110,8 @@ static void command_seal(struct warden *w, struct buf *out)
 		return;
 	}
 	r = jail_seal(&w->jail, &w->options, &err);
-	/* Only now: starting and restoring are ours and may take what they need; the guest is not. */
+	/* Only now: starting and restoring are ours and may take what they need; the guest is not.
+	 */
 	if (r == 0 && w->options.cpu_quota_percent > 0)
 		r = cgroup_limit_cpu(&w->cgroup, w->options.cpu_quota_percent, &err);
 	if (r < 0) {
@@ -119,21 +122,22 @@ static void command_seal(struct warden *w, struct buf *out)
 	buf_append_str(out, "ok\n");
 }
 
-/* The line is on disk before the timer moves: should the host crash in between, the record allows more
- * time than was given, never less than was promised. */
+/* The line is on disk before the timer moves: should the host crash in between, the record allows
+ * more time than was given, never less than was promised. */
 static void command_extend(struct warden *w, const char *arg, struct buf *out)
 {
 	int64_t expires_ms, old_ms = w->record.expires_boottime_ms;
 	int r;
 
-	if (str_to_i64(arg, &expires_ms) < 0 || expires_ms < 1 || expires_ms > INT64_MAX / 1000000) {
+	if (str_to_i64(arg, &expires_ms) < 0 || expires_ms < 1 ||
+	    expires_ms > INT64_MAX / 1000000) {
 		refuse(out, -EINVAL, "the deadline is not a time");
 		return;
 	}
 	if (check_deadline(w)) {
 		refuse(out, -ESRCH,
-		       w->record.cause == RECORD_EXPIRED ? "the deadline has passed" :
-							   "the machine is being ended");
+		       w->record.cause == RECORD_EXPIRED ? "the deadline has passed"
+							 : "the machine is being ended");
 		return;
 	}
 	r = record_append_deadline(w->record_path, expires_ms);
@@ -192,28 +196,19 @@ static bool console_open(const struct warden *w)
 }
 
 /* Milliseconds until the console may be read again; 0: now. */
-static int console_rest_ms(struct warden *w)
+static int console_rest_ms(const struct warden *w)
 {
-	int64_t now_ms = clock_boottime_ms();
-
-	if (now_ms - w->console_window_ms >= CONSOLE_WINDOW_MS) {
-		w->console_window_ms = now_ms;
-		w->console_window_bytes = 0;
-	}
-	if (w->console_window_bytes < CONSOLE_WINDOW_BYTES)
-		return 0;
-	return (int)(w->console_window_ms + CONSOLE_WINDOW_MS - now_ms);
+	return console_open(w) ? clock_remaining_ms(w->console_next_ms) : 0;
 }
 
 /* Returns false when there is nothing more for now. */
 static bool read_console(struct warden *w)
 {
-	char text[16 * 1024];
+	char text[CONSOLE_READ_SIZE];
 	ssize_t n = read(w->options.console_fd, text, sizeof(text));
 
 	if (n > 0) {
 		console_append(&w->console, text, (size_t)n);
-		w->console_window_bytes += (size_t)n;
 		return true;
 	}
 	if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -221,6 +216,14 @@ static bool read_console(struct warden *w)
 		w->options.console_fd = -1;
 	}
 	return false;
+}
+
+/* At most what the pipe held. */
+static void read_console_burst(struct warden *w)
+{
+	for (size_t i = 0; i < CONSOLE_BURST_READS && console_open(w) && read_console(w); i++)
+		;
+	w->console_next_ms = clock_boottime_ms() + CONSOLE_PAUSE_MS;
 }
 
 static void write_console_log(struct warden *w)
@@ -281,7 +284,8 @@ static void supervise(struct warden *w)
 		int rest_ms = console_rest_ms(w);
 
 		polls[VMM] = (struct pollfd){ .fd = w->jail.pidfd, .events = POLLIN };
-		polls[TIMER] = (struct pollfd){ .fd = w->ending ? -1 : w->timer_fd, .events = POLLIN };
+		polls[TIMER] =
+			(struct pollfd){ .fd = w->ending ? -1 : w->timer_fd, .events = POLLIN };
 		polls[SIGNAL] = (struct pollfd){ .fd = w->signal_fd, .events = POLLIN };
 		polls[CONSOLE] = (struct pollfd){
 			.fd = rest_ms ? -1 : w->options.console_fd,
@@ -293,7 +297,7 @@ static void supervise(struct warden *w)
 		if (polls[VMM].revents)
 			return;
 		if (polls[CONSOLE].revents)
-			read_console(w);
+			read_console_burst(w);
 		if (polls[TIMER].revents)
 			check_deadline(w);
 		if (polls[SIGNAL].revents) {
@@ -333,7 +337,8 @@ static int prepare_signals(struct warden *w)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	sigdelset(&set, SIGHUP); /* of a terminal that is none of ours: ignored by never being read */
+	sigdelset(&set,
+		  SIGHUP); /* of a terminal that is none of ours: ignored by never being read */
 	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return w->signal_fd < 0 ? -errno : 0;
 }
@@ -368,8 +373,8 @@ static int write_start(struct warden *w, struct err *err)
 	if (r == 0)
 		r = set_timer(w);
 	return r < 0 ? err_set(err, r, "cannot record the start in '%s': %s", w->record_path,
-			       strerrordesc_np(-r)) :
-		       0;
+			       strerrordesc_np(-r))
+		     : 0;
 }
 
 static int make_group(struct warden *w, struct err *err)
@@ -403,8 +408,8 @@ static int start(struct warden *w, struct err *err)
 	return r;
 }
 
-/* Only the VMM holds the console's write end, its sockets and files from here on: their end shows its
- * own. */
+/* Only the VMM holds the console's write end, its sockets and files from here on: their end shows
+ * its own. */
 static void let_go_of_descriptors(struct warden *w)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

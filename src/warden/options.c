@@ -51,7 +51,8 @@ const char *options_usage(void)
 {
 	return "usage: skerry-warden OPTION... -- COMMAND [ARGUMENT...]\n"
 	       "\n"
-	       "Runs COMMAND, a virtual machine monitor, in a jail until its deadline. skerryd starts\n"
+	       "Runs COMMAND, a virtual machine monitor, in a jail until its deadline. skerryd "
+	       "starts\n"
 	       "this program; see ARCHITECTURE.md.\n"
 	       "\n"
 	       "  --name NAME               names the control group and the processes\n"
@@ -64,13 +65,16 @@ const char *options_usage(void)
 	       "  --pids-max N              its processes and threads\n"
 	       "  --file-size-max BYTES     largest file it may write\n"
 	       "  --huge-pages              let it have transparent huge pages\n"
-	       "  --bind PATH               show PATH in the jail, read-only, until sealed; a symbolic\n"
+	       "  --bind PATH               show PATH in the jail, read-only, until sealed; a "
+	       "symbolic\n"
 	       "                            link is copied\n"
 	       "  --keep-fd N               descriptor that COMMAND inherits\n"
 	       "  --setenv NAME=VALUE       COMMAND's whole environment\n"
-	       "  --console-fd N            read end of the pipe that COMMAND's output goes to; the\n"
+	       "  --console-fd N            read end of the pipe that COMMAND's output goes to; "
+	       "the\n"
 	       "                            write end is the warden's own stdout and stderr\n"
-	       "  --status-fd N             gets \"ok\" once COMMAND was executed, else the reason\n";
+	       "  --status-fd N             gets \"ok\" once COMMAND was executed, else the "
+	       "reason\n";
 }
 
 static int parse_number(const char *option, const char *text, int64_t min, int64_t max,
@@ -127,8 +131,8 @@ static int parse_limit(struct options *options, int id, const char *name, const 
 		options->uid = (uid_t)n;
 		return r;
 	case OPT_EXPIRES:
-		return parse_number(name, arg, 1, INT64_MAX / 1000000, &options->expires_boottime_ms,
-				    err);
+		return parse_number(name, arg, 1, INT64_MAX / 1000000,
+				    &options->expires_boottime_ms, err);
 	default:
 		r = parse_number(name, arg, 0, 100 * 1024, &n, err);
 		options->cpu_quota_percent = (unsigned int)n;
@@ -169,7 +173,8 @@ static int parse_one(struct options *options, int id, const char *name, const ch
 	switch (id) {
 	case OPT_NAME:
 		if (!cgroup_name_valid(arg))
-			return err_set(err, -EINVAL, "--name '%s' cannot name a control group", arg);
+			return err_set(err, -EINVAL, "--name '%s' cannot name a control group",
+				       arg);
 		options->name = arg;
 		return 0;
 	case OPT_RUN_DIR:

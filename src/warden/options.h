@@ -9,8 +9,8 @@
 #include "base/err.h"
 
 #define OPTIONS_BINDS_MAX 32
-#define OPTIONS_KEEP_MAX 32
-#define OPTIONS_ENV_MAX 16
+#define OPTIONS_KEEP_MAX  32
+#define OPTIONS_ENV_MAX	  16
 
 struct options {
 	const char *name;

@@ -270,8 +270,8 @@ static bool is_complete(const struct record *rec)
 	       rec->vmm_pid > 0;
 }
 
-/* The first line must be a start; after it a line that makes no sense is one that a crash of the host
- * tore, and is skipped. */
+/* The first line must be a start; after it a line that makes no sense is one that a crash of the
+ * host tore, and is skipped. */
 static int read_lines(FILE *file, struct record *rec)
 {
 	char line[RECORD_LINE_MAX];

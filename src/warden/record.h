@@ -1,14 +1,15 @@
 /*
- * The warden's record of one VM: an append-only file of lines `event key=value …`, each fsynced before
- * the world can see what it says. It is what bills and reasons are made from when the daemon was down.
+ * The warden's record of one VM: an append-only file of lines `event key=value …`, each fsynced
+ * before the world can see what it says. It is what bills and reasons are made from when the daemon
+ * was down.
  *
  *   start    boot_id, boottime_ms, unix_ms, warden_pid, warden_start, vmm_pid, vmm_start,
  *            expires_boottime_ms       (pid plus start time in clock ticks identify a process)
  *   deadline expires_boottime_ms       (moved; the last one counts)
  *   exit     boottime_ms, unix_ms, cause, status, detail
  *
- * A torn last line (host crash while writing) is ignored. The reader treats the file as untrusted in
- * form, though only root can write it.
+ * A torn last line (host crash while writing) is ignored. The reader treats the file as untrusted
+ * in form, though only root can write it.
  */
 #pragma once
 
@@ -19,14 +20,14 @@
 #include "base/err.h"
 
 enum record_cause {
-	RECORD_RUNNING = 0,   /* no exit line yet */
-	RECORD_EXPIRED,       /* the deadline came */
-	RECORD_ENDED,         /* somebody asked (reason in `reason`) */
-	RECORD_GUEST_OFF,     /* the guest powered off or rebooted */
-	RECORD_GUEST_PANIC,   /* the guest's kernel panicked */
-	RECORD_GUEST_OOM,     /* … because it had no memory and nothing to kill */
-	RECORD_VMM_CRASHED,   /* the VMM ended by itself with an error or a signal */
-	RECORD_START_FAILED,  /* the VMM never came up */
+	RECORD_RUNNING = 0,  /* no exit line yet */
+	RECORD_EXPIRED,	     /* the deadline came */
+	RECORD_ENDED,	     /* somebody asked (reason in `reason`) */
+	RECORD_GUEST_OFF,    /* the guest powered off or rebooted */
+	RECORD_GUEST_PANIC,  /* the guest's kernel panicked */
+	RECORD_GUEST_OOM,    /* … because it had no memory and nothing to kill */
+	RECORD_VMM_CRASHED,  /* the VMM ended by itself with an error or a signal */
+	RECORD_START_FAILED, /* the VMM never came up */
 };
 
 struct record {
@@ -41,16 +42,17 @@ struct record {
 	int64_t expires_boottime_ms;
 
 	enum record_cause cause;
-	char reason[64];          /* RECORD_ENDED: the word given */
+	char reason[64]; /* RECORD_ENDED: the word given */
 	int64_t exit_boottime_ms;
 	int64_t exit_unix_ms;
-	int vmm_status;           /* as of waitpid(2) */
-	char detail[256];         /* one sentence: last words of the console or the VMM */
+	int vmm_status;	  /* as of waitpid(2) */
+	char detail[256]; /* one sentence: last words of the console or the VMM */
 };
 
 /* -ENOENT when there is none, -EBADMSG when it is not a record. */
 int record_read(const char *path, struct record *ret, struct err *err);
-/* Appends one event and fsyncs; used by the warden. The first append makes file and directory durable. */
+/* Appends one event and fsyncs; used by the warden. The first append makes file and directory
+ * durable. */
 int record_append_start(const char *path, const struct record *r);
 int record_append_deadline(const char *path, int64_t expires_boottime_ms);
 int record_append_exit(const char *path, const struct record *r);

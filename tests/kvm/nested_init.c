@@ -1,6 +1,7 @@
 /*
- * PID 1 of the machine that test_nested starts: loads the modules (KVM among them), mounts the test's
- * image, runs /skerry/test_kvm in it with its output on the console, and turns the machine off.
+ * PID 1 of the machine that test_nested starts: loads the modules (KVM among them), mounts the
+ * test's image, runs /skerry/test_kvm in it with its output on the console, and turns the machine
+ * off.
  */
 #include <errno.h>
 #include <fcntl.h>

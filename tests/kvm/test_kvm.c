@@ -1,6 +1,7 @@
 /*
- * The VM layer on KVM: probe, boot, template, restore, commands, end. Runs wherever KVM works; test_nested
- * runs it in a machine whose processor is emulated with SVM, for hosts that have none to lend.
+ * The VM layer on KVM: probe, boot, template, restore, commands, end. Runs wherever KVM works;
+ * test_nested runs it in a machine whose processor is emulated with SVM, for hosts that have none
+ * to lend.
  */
 #include "vmm_fixture.h"
 
@@ -29,7 +30,7 @@ static void probe_guest_runs(void **state)
 
 static void restored_machine_answers(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	int64_t from_ms, answer_ms, exec_ms;
 	struct machine_run m;
 
@@ -48,7 +49,7 @@ static void restored_machine_answers(void **state)
 	machine_disconnect(&m);
 	machine_end(&m);
 	assert_string_equal(machine_record(&m).reason, "destroyed_by_user");
-	assert_no_residue(before);
+	assert_no_residue(&fixture, before);
 }
 
 static void guest_sees_kvm_but_cannot_nest(void **state)
@@ -58,7 +59,8 @@ static void guest_sees_kvm_but_cannot_nest(void **state)
 	machine_prepare(&m, &fixture);
 	machine_start(&m);
 	machine_connect(&m);
-	assert_shell(&m, NULL, "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+	assert_shell(&m, NULL,
+		     "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
 		     "kvm-clock");
 	assert_shell(&m, NULL, "grep -cwE 'svm|vmx' /proc/cpuinfo || true", "0");
 	machine_disconnect(&m);

@@ -1,7 +1,7 @@
 /*
- * Runs test_kvm in a machine whose processor QEMU emulates with SVM and nested paging, where Debian's own
- * KVM is real for all its guests can tell. So the KVM path is tested on any host. What the inner test
- * reports (TAP) is printed and checked line by line.
+ * Runs test_kvm in a machine whose processor QEMU emulates with SVM and nested paging, where
+ * Debian's own KVM is real for all its guests can tell. So the KVM path is tested on any host. What
+ * the inner test reports (TAP) is printed and checked line by line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,11 +20,12 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "loop/spawn.h"
+#include "vmm/qemu/args.h"
 #include "vmm/qemu/tsc.h"
 
 #define MEMORY_MB "3000"
-#define RUN_MS 280000
-#define IMAGE_MS 120000
+#define RUN_MS	  420000
+#define IMAGE_MS  120000
 
 static char dir[] = "/tmp/skerry-nested-XXXXXX";
 
@@ -42,11 +43,11 @@ static void make_image(const char *path)
 	_cleanup_free_ char *base = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
 	_cleanup_free_ char *preload =
 		xasprintf("%s/libskerry-qemu.so", need("SKERRY_TEST_LIB_DIR"));
-	const char *argv[] = { need("SKERRY_TEST_NESTED_IMAGE"), path,
-			       need("SKERRY_TEST_KVM"),		 need("SKERRY_TEST_WARDEN"),
-			       preload,				 need("SKERRY_TEST_KERNEL"),
-			       need("SKERRY_TEST_INITRAMFS"),	 base,
-			       NULL };
+	const char *argv[] = {
+		need("SKERRY_TEST_NESTED_IMAGE"), path,	   need("SKERRY_TEST_KVM"),
+		need("SKERRY_TEST_WARDEN"),	  preload, need("SKERRY_TEST_KERNEL"),
+		need("SKERRY_TEST_INITRAMFS"),	  base,	   NULL
+	};
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
 	struct err err = ERR_INIT;
 
@@ -57,31 +58,35 @@ static void make_image(const char *path)
 
 static void run_machine(const char *image, const char *console)
 {
-	_cleanup_free_ char *drive =
-		xasprintf("if=none,id=root,file=%s,format=raw,readonly=on", image);
-	_cleanup_free_ char *serial = xasprintf("file:%s", console);
-	_cleanup_free_ char *append = NULL;
-	const char *argv[] = { "qemu-system-x86_64", "-M", "microvm,pit=off,pic=off,rtc=on", "-accel",
-			       "tcg,thread=multi", "-cpu", "EPYC-Milan,+svm,+npt", "-m", MEMORY_MB,
-			       "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-			       "-kernel", need("SKERRY_TEST_KERNEL"), "-initrd",
-			       need("SKERRY_TEST_NESTED_INITRAMFS"), "-append", NULL, "-drive", drive,
-			       "-device", "virtio-blk-device,drive=root", "-serial", serial, NULL };
+	struct args args = ARGS_INIT;
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
 	struct err err = ERR_INIT;
 	unsigned int tsc_khz;
 
 	if (tsc_frequency_khz(dir, &tsc_khz, &err) < 0)
 		fail_msg("%s", err.message);
-	append = xasprintf("console=ttyS0 quiet panic=-1 no_timer_check mitigations=off tsc=reliable "
-			   "tsc_early_khz=%u",
-			   tsc_khz);
-	for (size_t i = 0; argv[i] || argv[i - 1] != serial; i++)
-		if (!argv[i])
-			argv[i] = append;
-	spec.argv = argv;
+	args_add(&args, "qemu-system-x86_64");
+	args_add(&args, "-nodefaults");
+	args_add(&args, "-no-user-config");
+	args_add(&args, "-no-reboot");
+	args_option(&args, "-display", "none");
+	args_option(&args, "-M", "microvm,pit=off,pic=off,rtc=on");
+	args_option(&args, "-accel", "tcg,thread=multi");
+	args_option(&args, "-cpu", "EPYC-Milan,+svm,+npt");
+	args_option(&args, "-m", MEMORY_MB);
+	args_option(&args, "-kernel", "%s", need("SKERRY_TEST_KERNEL"));
+	args_option(&args, "-initrd", "%s", need("SKERRY_TEST_NESTED_INITRAMFS"));
+	args_option(&args, "-append",
+		    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off norandmaps "
+		    "tsc=reliable tsc_early_khz=%u",
+		    tsc_khz);
+	args_option(&args, "-drive", "if=none,id=root,file=%s,format=raw,readonly=on", image);
+	args_option(&args, "-device", "virtio-blk-device,drive=root");
+	args_option(&args, "-serial", "file:%s", console);
+	spec.argv = (const char *const *)args.v;
 	if (spawn_run(&spec, clock_boottime_ms() + RUN_MS, NULL, 0, NULL, NULL, &err) < 0)
 		print_message("# %s\n", err.message);
+	args_clear(&args);
 }
 
 /* TAP: "1..N", then a line a test, "ok" or "not ok". */

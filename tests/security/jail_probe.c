@@ -1,7 +1,7 @@
 /*
- * What a VMM that a guest has taken over could try. Runs in QEMU's place, in the jail, and prints one
- * line an attempt: its name, and "refused" with the errno's name or what it got. Static: the jail holds
- * nothing else.
+ * What a VMM that a guest has taken over could try. Runs in QEMU's place, in the jail, and prints
+ * one line an attempt: its name, and "refused" with the errno's name or what it got. Static: the
+ * jail holds nothing else.
  *
  *   jail_probe GO_FD DISK_FD MEMORY_FD HOST_PATH SOCKET_PATH ABSTRACT_NAME TCP_PORT HOST_PID
  */

@@ -1,6 +1,6 @@
 /*
- * The VM layer with real guests: boot, save, restore, deadline, ends of every kind, taking over, and that
- * nothing is left. One template is made first and serves all.
+ * The VM layer with real guests: boot, save, restore, deadline, ends of every kind, taking over,
+ * and that nothing is left. One template is made first and serves all.
  */
 #include "vmm_fixture.h"
 
@@ -54,7 +54,9 @@ static void assert_shell(struct machine_run *m, const char *user, const char *co
 /* Starts a command that takes the guest down; there is no answer to wait for. */
 static void shell_fatal(struct machine_run *m, const char *command)
 {
-	const struct agent_exec_spec spec = { .exec_id = "fatal", .command = command, .user = "root" };
+	const struct agent_exec_spec spec = { .exec_id = "fatal",
+					      .command = command,
+					      .user = "root" };
 	struct command c;
 
 	command_init(&c, &m->guest);
@@ -167,9 +169,8 @@ static void extending_moves_the_deadline(void **state)
 	machine_prepare(&m, &fixture);
 	m.spec.expires_boottime_ms = first_ms;
 	machine_start(&m);
-	assert_int_equal(vmm_extend(fixture.driver, &m.vm, second_ms, clock_boottime_ms() + 2000,
-				    &err),
-			 0);
+	assert_int_equal(
+		vmm_extend(fixture.driver, &m.vm, second_ms, clock_boottime_ms() + 2000, &err), 0);
 	assert_true(machine_record(&m).expires_boottime_ms == second_ms);
 	while (clock_boottime_ms() < first_ms + 300)
 		sleep_ms(50);
@@ -199,10 +200,11 @@ static void extending_an_expired_machine_says_so(void **state)
 	assert_true(record.expires_boottime_ms == m.spec.expires_boottime_ms);
 }
 
-/* The starter is a process of its own, gone before the deadline: what a killed daemon looks like. */
+/* The starter is a process of its own, gone before the deadline: what a killed daemon looks like.
+ */
 static void expires_on_time_while_no_daemon_lives(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	struct machine_run m;
 	struct vmm_vm vm;
 	struct record record;
@@ -229,7 +231,7 @@ static void expires_on_time_while_no_daemon_lives(void **state)
 	assert_true(record.exit_boottime_ms >= m.spec.expires_boottime_ms);
 	assert_true(record.exit_boottime_ms < m.spec.expires_boottime_ms + 400);
 	assert_int_equal(vmm_attach(fixture.driver, m.run_dir, &vm, NULL), -ESRCH);
-	assert_no_residue(before);
+	assert_no_residue(&fixture, before);
 }
 
 /* ---- ends by themselves ---- */
@@ -324,7 +326,7 @@ static void flooded_console_costs_the_host_little(void **state)
 
 static void another_process_takes_over(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	struct machine_run m;
 	struct record record;
 	pid_t pid;
@@ -349,7 +351,7 @@ static void another_process_takes_over(void **state)
 	record = machine_wait_exit(&m, 2000);
 	assert_int_equal(record.cause, RECORD_ENDED);
 	assert_string_equal(record.reason, "ended_by_another");
-	assert_no_residue(before);
+	assert_no_residue(&fixture, before);
 }
 
 static void ending_twice_is_fine(void **state)
@@ -368,7 +370,7 @@ static void ending_twice_is_fine(void **state)
 
 static void killed_warden_takes_its_vmm_along(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	struct machine_run m;
 	struct record record;
 	struct err err = ERR_INIT;
@@ -379,12 +381,12 @@ static void killed_warden_takes_its_vmm_along(void **state)
 	machine_end(&m);
 	assert_int_equal(machine_record(&m).cause, RECORD_VMM_CRASHED);
 	assert_int_equal(vmm_sweep(fixture.driver, m.name, m.run_dir, &err), 0);
-	assert_no_residue(before);
+	assert_no_residue(&fixture, before);
 }
 
 static void warden_that_does_not_obey_is_killed(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	struct machine_run m;
 	struct record record;
 	struct err err = ERR_INIT;
@@ -400,7 +402,7 @@ static void warden_that_does_not_obey_is_killed(void **state)
 	assert_int_equal(record.cause, RECORD_ENDED);
 	assert_string_equal(record.reason, "destroyed_by_user");
 	assert_int_equal(vmm_sweep(fixture.driver, m.name, m.run_dir, &err), 0);
-	assert_no_residue(before);
+	assert_no_residue(&fixture, before);
 }
 
 /* A pid of the record that has since been given to somebody else. */
@@ -500,7 +502,7 @@ static void failed_starts_leave_nothing(void **state)
 		{ bad_user, "root" },
 		{ bad_name, "../escape" },
 	};
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct err err = ERR_INIT;
@@ -513,14 +515,14 @@ static void failed_starts_leave_nothing(void **state)
 			fail_msg("case %zu started", i);
 		if (!strstr(err.message, cases[i].says))
 			fail_msg("case %zu says '%s', not '%s'", i, err.message, cases[i].says);
-		assert_no_residue(before);
+		assert_no_residue(&fixture, before);
 	}
 }
 
 /* As when the daemon is killed in the middle of a start, at different moments of it. */
 static void killed_starters_leave_nothing(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 
 	for (int after_ms = 0; after_ms <= 120; after_ms += 8) {
 		struct err err = ERR_INIT;
@@ -530,7 +532,8 @@ static void killed_starters_leave_nothing(void **state)
 		machine_prepare(&m, &fixture);
 		pid = fork();
 		if (pid == 0) {
-			vmm_start(fixture.driver, &m.spec, clock_boottime_ms() + 20000, &m.vm, NULL);
+			vmm_start(fixture.driver, &m.spec, clock_boottime_ms() + 20000, &m.vm,
+				  NULL);
 			pause();
 		}
 		sleep_ms(after_ms);
@@ -540,13 +543,13 @@ static void killed_starters_leave_nothing(void **state)
 		sleep_ms(300);
 		if (vmm_sweep(fixture.driver, m.name, m.run_dir, &err) < 0)
 			fail_msg("killed after %d ms: %s", after_ms, err.message);
-		assert_no_residue(before);
+		assert_no_residue(&fixture, before);
 	}
 }
 
 static void twenty_cycles_leave_nothing(void **state)
 {
-	struct residue before = residue_count();
+	struct residue before = residue_count(&fixture);
 	int64_t start_us = 0, end_us = 0, answer_us = 0;
 	const int cycles = 20;
 
@@ -565,11 +568,12 @@ static void twenty_cycles_leave_nothing(void **state)
 		machine_end(&m);
 		end_us += clock_boottime_us() - from_us;
 	}
-	print_message("           boot to the agent's answer %lld ms; restore to running %.1f ms, to "
-		      "the agent's answer %.1f ms; end %.1f ms\n",
-		      (long long)fixture.boot_ms, (double)start_us / cycles / 1000,
-		      (double)answer_us / cycles / 1000, (double)end_us / cycles / 1000);
-	assert_no_residue(before);
+	print_message(
+		"           boot to the agent's answer %lld ms; restore to running %.1f ms, to "
+		"the agent's answer %.1f ms; end %.1f ms\n",
+		(long long)fixture.boot_ms, (double)start_us / cycles / 1000,
+		(double)answer_us / cycles / 1000, (double)end_us / cycles / 1000);
+	assert_no_residue(&fixture, before);
 }
 
 static int set_up(void **state)

@@ -14,8 +14,11 @@
 #include "base/str.h"
 #include "warden/cgroup.h"
 
-#define START_MS 60000
-#define FIRST_UID 700000u
+/* Emulated machines are slow, and one in another's KVM (tests/kvm) is slower still. */
+#define ANSWER_MS    180000
+#define START_MS     60000
+#define FIRST_UID    1000000000u
+#define UIDS_PER_RUN 256u
 
 static const char *need(const char *name)
 {
@@ -38,8 +41,13 @@ struct vmm_config fixture_config(const struct fixture *fixture, char *cache_dir,
 		.lib_dir = need("SKERRY_TEST_LIB_DIR"),
 		.cache_dir = cache_dir,
 		.accel = getenv("SKERRY_TEST_ACCEL") ?: "tcg",
-		.cgroup_name = FIXTURE_CGROUP,
+		.cgroup_name = fixture->cgroup,
 	};
+}
+
+static char *machine_name(unsigned int n)
+{
+	return xasprintf("test_%d_%u", getpid(), n);
 }
 
 void fixture_open(struct fixture *fixture)
@@ -52,6 +60,7 @@ void fixture_open(struct fixture *fixture)
 	if (geteuid() != 0)
 		fail_msg("tests of the VM layer make namespaces and control groups: run as root");
 	assert_non_null(mkdtemp(fixture->dir));
+	snprintf(fixture->cgroup, sizeof(fixture->cgroup), "skerry-test-%d", getpid());
 	fixture->root_path = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
 	if (access(fixture->root_path, R_OK) < 0)
 		fail_msg("SKERRY_IMAGE_DIR must hold the image base.erofs: %s", fixture->root_path);
@@ -62,8 +71,20 @@ void fixture_open(struct fixture *fixture)
 	assert_int_equal(loop_start(fixture->loop, "test", &err), 0);
 }
 
+/* A test that failed may have left its machine running. */
+static void sweep_machines(struct fixture *fixture)
+{
+	for (unsigned int n = 1; n <= fixture->n_machines; n++) {
+		_cleanup_free_ char *name = machine_name(n);
+		_cleanup_free_ char *run_dir = xasprintf("%s/run%u", fixture->dir, n);
+
+		vmm_sweep(fixture->driver, name, run_dir, NULL);
+	}
+}
+
 void fixture_close(struct fixture *fixture)
 {
+	sweep_machines(fixture);
 	loop_free(fixture->loop);
 	vmm_driver_free(fixture->driver);
 	tree_remove(fixture->dir);
@@ -75,8 +96,9 @@ void fixture_close(struct fixture *fixture)
 
 static void make_disk(const char *path)
 {
-	const char *argv[] = { "mke2fs", "-q", "-t", "ext4", "-E",
-			       "lazy_itable_init=1,lazy_journal_init=1", path, "2G", NULL };
+	const char *argv[] = { "mke2fs", "-q", "-t",
+			       "ext4",	 "-E", "lazy_itable_init=1,lazy_journal_init=1",
+			       path,	 "2G", NULL };
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
 	struct err err = ERR_INIT;
 
@@ -117,9 +139,11 @@ void fixture_make_template(struct fixture *fixture)
 void machine_prepare(struct machine_run *m, struct fixture *fixture)
 {
 	unsigned int n = ++fixture->n_machines;
+	_cleanup_free_ char *name = NULL;
 
 	*m = (struct machine_run){ .fixture = fixture, .vm = VMM_VM_INIT };
-	snprintf(m->name, sizeof(m->name), "test_%d_%u", getpid(), n);
+	name = machine_name(n);
+	str_copy(m->name, sizeof(m->name), name);
 	snprintf(m->run_dir, sizeof(m->run_dir), "%s/run%u", fixture->dir, n);
 	snprintf(m->disk_path, sizeof(m->disk_path), "%s/disk%u", fixture->dir, n);
 	assert_int_equal(mkdir(m->run_dir, 0700), 0);
@@ -133,7 +157,7 @@ void machine_prepare(struct machine_run *m, struct fixture *fixture)
 		.disk_path = m->disk_path,
 		.memory_path = fixture->memory_path,
 		.device_state_path = fixture->state_path,
-		.uid = FIRST_UID + n,
+		.uid = FIRST_UID + (uid_t)getpid() * UIDS_PER_RUN + n % UIDS_PER_RUN,
 		.expires_boottime_ms = clock_boottime_ms() + 600000,
 	};
 }
@@ -151,11 +175,22 @@ void machine_start(struct machine_run *m)
 
 void machine_connect(struct machine_run *m)
 {
+	const struct agent_identity identity = {
+		.apply = true,
+		.epoch = 1,
+		.hostname = "sbx-test",
+		.machine_id = "0123456789abcdef0123456789abcdef",
+	};
+	struct err err = ERR_INIT;
+
 	m->guest = (struct vm){ .loop = m->fixture->loop };
 	assert_true((size_t)snprintf(m->guest.socket_path, sizeof(m->guest.socket_path),
-				     "%s/" VMM_AGENT_SOCKET_NAME, m->run_dir) <
-		    sizeof(m->guest.socket_path));
-	vm_connect(&m->guest, true);
+				     "%s/" VMM_AGENT_SOCKET_NAME,
+				     m->run_dir) < sizeof(m->guest.socket_path));
+	if (agent_open(m->guest.loop, m->guest.socket_path, &identity,
+		       clock_boottime_ms() + ANSWER_MS, NULL, NULL, &m->guest.agent, &m->guest.info,
+		       &err) < 0)
+		fail_msg("%s", err.message);
 }
 
 void machine_disconnect(struct machine_run *m)
@@ -245,22 +280,22 @@ static int count_mounts(void)
 	return n;
 }
 
-struct residue residue_count(void)
+struct residue residue_count(const struct fixture *fixture)
 {
 	struct residue now = { .processes = count_processes(), .mounts = count_mounts() };
 	struct err err = ERR_INIT;
 	struct cgroup group;
 
-	assert_int_equal(cgroup_find(FIXTURE_CGROUP, "any", &group, &err), 0);
+	assert_int_equal(cgroup_find(fixture->cgroup, "any", &group, &err), 0);
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
 		now.cgroups += count_entries(group.parent[i], DT_DIR);
 	now.descriptors = count_entries("/proc/self/fd", DT_UNKNOWN);
 	return now;
 }
 
-void assert_no_residue(struct residue before)
+void assert_no_residue(const struct fixture *fixture, struct residue before)
 {
-	struct residue now = residue_count();
+	struct residue now = residue_count(fixture);
 
 	assert_int_equal(now.processes, before.processes);
 	assert_int_equal(now.mounts, before.mounts);

@@ -1,6 +1,6 @@
 /*
- * What tests of the VM layer share: a driver, a template made by it, machines restored from it, and a
- * count of everything a machine could leave behind.
+ * What tests of the VM layer share: a driver, a template made by it, machines restored from it, and
+ * a count of everything a machine could leave behind.
  *
  * SKERRY_TEST_WARDEN, SKERRY_TEST_LIB_DIR, SKERRY_TEST_KERNEL, SKERRY_TEST_INITRAMFS name what was
  * built, SKERRY_IMAGE_DIR the folder with base.erofs; SKERRY_TEST_ACCEL is "tcg" unless set.
@@ -11,15 +11,15 @@
 #include "vmm/vmm.h"
 
 #define FIXTURE_MEMORY_MB 512
-#define FIXTURE_CGROUP "skerry-test"
 
 struct fixture {
 	char dir[64];
+	char cgroup[32]; /* its own: other test runs must not be counted as residue of this one */
 	struct vmm_driver *driver;
 	struct loop *loop;
 	char *root_path;
 	char *memory_path, *state_path, *disk_path; /* the template */
-	int64_t boot_ms;                            /* start to the agent's answer */
+	int64_t boot_ms;			    /* start to the agent's answer */
 	unsigned int n_machines;
 };
 
@@ -30,7 +30,7 @@ struct machine_run {
 	char disk_path[128];
 	struct vmm_spec spec;
 	struct vmm_vm vm;
-	struct vm guest; /* for run() and shell() */
+	struct vm guest;  /* for run() and shell() */
 	int64_t start_us; /* what vmm_start took */
 };
 
@@ -56,5 +56,5 @@ struct record machine_wait_exit(struct machine_run *m, int timeout_ms);
 struct residue {
 	int processes, mounts, cgroups, descriptors;
 };
-struct residue residue_count(void);
-void assert_no_residue(struct residue before);
+struct residue residue_count(const struct fixture *fixture);
+void assert_no_residue(const struct fixture *fixture, struct residue before);

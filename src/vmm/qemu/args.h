@@ -7,7 +7,7 @@ struct args {
 	char **v;
 	size_t n;
 };
-#define ARGS_INIT ((struct args){0})
+#define ARGS_INIT ((struct args){ 0 })
 
 void args_clear(struct args *args);
 void args_add(struct args *args, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

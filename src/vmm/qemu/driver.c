@@ -1,6 +1,7 @@
 /*
- * Making the driver: which accelerator, which QEMU, what it needs to see in its jail, and the fingerprint
- * that saved states are bound to. Everything that does not change from VM to VM is found out here.
+ * Making the driver: which accelerator, which QEMU, what it needs to see in its jail, and the
+ * fingerprint that saved states are bound to. Everything that does not change from VM to VM is
+ * found out here.
  */
 #include "vmm/qemu/driver.h"
 
@@ -125,8 +126,8 @@ static int hash_file(EVP_MD_CTX *hash, const char *path, struct err *err)
 		if (n > 0)
 			EVP_DigestUpdate(hash, data, (size_t)n);
 	} while (n > 0);
-	return n < 0 ? err_set(err, (int)n, "cannot read '%s': %s", path, strerrordesc_np((int)-n)) :
-		       0;
+	return n < 0 ? err_set(err, (int)n, "cannot read '%s': %s", path, strerrordesc_np((int)-n))
+		     : 0;
 }
 
 /* Under KVM the guest sees the host's processor, so states are bound to its kind. */
@@ -178,8 +179,8 @@ static int make_fingerprint(struct vmm_driver *driver, struct err *err)
 	if (r < 0)
 		return r;
 	hex_encode(digest, len, hex);
-	driver->fingerprint = xasprintf("qemu-%s-%s",
-					vmm_isolation_name(driver->machine.isolation), hex);
+	driver->fingerprint =
+		xasprintf("qemu-%s-%s", vmm_isolation_name(driver->machine.isolation), hex);
 	return 0;
 }
 
@@ -219,11 +220,10 @@ static int fill_driver(struct vmm_driver *driver, const struct vmm_config *confi
 	if (r == 0)
 		r = resolve("preload library", preload.data, &driver->preload_path, err);
 	if (r == 0)
-		r = resolve("guest kernel", config->kernel_path, &machine->kernel_path,
-			    err);
+		r = resolve("guest kernel", config->kernel_path, &machine->kernel_path, err);
 	if (r == 0)
-		r = resolve("guest initramfs", config->initramfs_path,
-			    &machine->initramfs_path, err);
+		r = resolve("guest initramfs", config->initramfs_path, &machine->initramfs_path,
+			    err);
 	if (r == 0 && machine->isolation == VMM_EMULATED)
 		r = tsc_frequency_khz(config->cache_dir, &machine->tsc_khz, err);
 	if (r == 0)
@@ -248,8 +248,12 @@ int vmm_qemu_new(const struct vmm_config *config, struct vmm_driver **ret, struc
 
 void vmm_driver_free(struct vmm_driver *driver)
 {
+	struct cgroup group;
+
 	if (!driver)
 		return;
+	if (driver->cgroup_name && cgroup_find(driver->cgroup_name, "any", &group, NULL) == 0)
+		cgroup_remove_parent(&group);
 	free(driver->machine.qemu_path);
 	free(driver->machine.kernel_path);
 	free(driver->machine.initramfs_path);

@@ -15,13 +15,14 @@ struct vmm_driver {
 	char *fingerprint;
 };
 
-#define QMP_SOCKET_NAME "qmp.sock"
+#define QMP_SOCKET_NAME	   "qmp.sock"
 #define WARDEN_SOCKET_NAME "warden.sock"
 /* In the run directory of a VM that writes its memory file: a link to it, for vmm_save. */
 #define MEMORY_LINK_NAME "memory"
-#define PRELOAD_NAME "libskerry-qemu.so"
+#define PRELOAD_NAME	 "libskerry-qemu.so"
 
-/* Is the process of this pid still the one that started at start_ticks? Returns a pidfd, or -ESRCH. */
+/* Is the process of this pid still the one that started at start_ticks? Returns a pidfd, or -ESRCH.
+ */
 int process_open(pid_t pid, uint64_t start_ticks);
 /* SIGKILL, and wait for its end until the deadline. */
 int process_kill(int pidfd, int64_t deadline_boottime_ms);

@@ -1,4 +1,5 @@
-/* A VM's life after its start: saving, taking over, deadline, end, and clearing up after crashes. */
+/* A VM's life after its start: saving, taking over, deadline, end, and clearing up after crashes.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,8 +55,8 @@ static int save_device_state(struct qmp *qmp, int state_fd, int64_t deadline_ms,
 static int sync_file(const char *what, int fd, struct err *err)
 {
 	return fsync(fd) < 0 ? err_set(err, -errno, "cannot write the %s to disk: %s", what,
-				       strerrordesc_np(errno)) :
-			       0;
+				       strerrordesc_np(errno))
+			     : 0;
 }
 
 /* Where the guest wrote into its memory file, that is now complete, and read-only from here on. */
@@ -65,8 +66,8 @@ static int finish_memory(const char *run_dir, struct err *err)
 	_cleanup_close_ int fd = open(link, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 :
-					 err_set(err, -errno, "cannot open the memory file: %s",
+		return errno == ENOENT ? 0
+				       : err_set(err, -errno, "cannot open the memory file: %s",
 						 strerrordesc_np(errno));
 	if (fchmod(fd, 0444) < 0)
 		return err_set(err, -errno, "cannot make the memory file read-only: %s",
@@ -131,9 +132,9 @@ static int read_record(const char *run_dir, struct record *ret, struct err *err)
 	r = clock_boot_id(boot_id);
 	if (r < 0)
 		return err_set(err, r, "cannot read the host's boot id");
-	return str_eq(boot_id, ret->boot_id) ?
-		       0 :
-		       err_set(err, -ESRCH, "the host has booted since the machine was started");
+	return str_eq(boot_id, ret->boot_id)
+		       ? 0
+		       : err_set(err, -ESRCH, "the host has booted since the machine was started");
 }
 
 /* A warden that was killed could not write the exit; whoever finds that out does. */
@@ -204,8 +205,8 @@ int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *re
 	r = process_open(record.warden_pid, record.warden_start_ticks);
 	if (r < 0)
 		return err_set(err, r, "the machine has ended: %s",
-			       record.cause == RECORD_RUNNING ? "its warden is gone" :
-								record_cause_name(record.cause));
+			       record.cause == RECORD_RUNNING ? "its warden is gone"
+							      : record_cause_name(record.cause));
 	vm.warden_pid = record.warden_pid;
 	vm.warden_pidfd = r;
 	*ret = vm;
@@ -275,8 +276,8 @@ static int finish_for_warden(const struct vmm_vm *vm, const char *reason, bool f
 	else
 		r = write_missing_exit(vm->run_dir, RECORD_VMM_CRASHED, "",
 				       "the warden was killed");
-	return r < 0 ? err_set(err, r, "cannot record the machine's end: %s", strerrordesc_np(-r)) :
-		       0;
+	return r < 0 ? err_set(err, r, "cannot record the machine's end: %s", strerrordesc_np(-r))
+		     : 0;
 }
 
 int vmm_end(struct vmm_driver *driver, struct vmm_vm *vm, const char *reason,

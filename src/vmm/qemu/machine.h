@@ -1,6 +1,7 @@
 /*
- * QEMU's command line: the machine a guest sees. Pure; opens nothing. A machine of the same settings and
- * spec always gets the same line, because a saved state only fits the machine it was saved from.
+ * QEMU's command line: the machine a guest sees. Pure; opens nothing. A machine of the same
+ * settings and spec always gets the same line, because a saved state only fits the machine it was
+ * saved from.
  */
 #pragma once
 
@@ -10,8 +11,8 @@
 #include "vmm/qemu/args.h"
 #include "vmm/vmm.h"
 
-/* TCG's cache of translated code, per VM. QEMU's own choice (up to 1 GiB) would let a busy guest grow
- * by that much; it is touched as it fills, flushed when full. */
+/* TCG's cache of translated code, per VM. QEMU's own choice (up to 1 GiB) would let a busy guest
+ * grow by that much; it is touched as it fills, flushed when full. */
 #define MACHINE_TRANSLATION_CACHE_MB 64u
 
 /* Block I/O threads: QEMU's own limit of 64 would only be headroom for a hostile guest. */
@@ -33,13 +34,13 @@ struct machine_fds {
 	int console; /* write end of a pipe */
 	int root;    /* read-only */
 	int disk;
-	int memory;  /* -1: anonymous */
-	int kvm;     /* -1 under TCG */
+	int memory; /* -1: anonymous */
+	int kvm;    /* -1 under TCG */
 };
 
 /* Paths that stand for descriptors (preload.c). */
 #define MACHINE_MEMORY_PATH "/memory"
-#define MACHINE_KVM_PATH "/dev/kvm"
+#define MACHINE_KVM_PATH    "/dev/kvm"
 
 void machine_command(const struct machine *machine, const struct vmm_spec *spec,
 		     const struct machine_fds *fds, struct args *out);

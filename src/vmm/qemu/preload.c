@@ -1,16 +1,16 @@
 /*
  * libskerry-qemu.so: loaded into QEMU by LD_PRELOAD. Two things that QEMU 7.2 cannot be told to do.
  *
- * Descriptors in place of paths. QEMU takes the guest's memory file and /dev/kvm by path only, and opens
- * the memory file for reading and writing even where the guest's memory is a private copy. In the jail
- * neither path exists, and a template's memory, which many VMs share, must not be writable by any of
- * them. With this, QEMU "opens" a descriptor that it was passed: the file was opened outside, read-only
- * for a private copy (which MAP_PRIVATE allows to be written in memory), and the kernel holds QEMU to
- * that. SKERRY_DESCRIPTORS holds `path=descriptor` pairs, separated by colons.
+ * Descriptors in place of paths. QEMU takes the guest's memory file and /dev/kvm by path only, and
+ * opens the memory file for reading and writing even where the guest's memory is a private copy. In
+ * the jail neither path exists, and a template's memory, which many VMs share, must not be writable
+ * by any of them. With this, QEMU "opens" a descriptor that it was passed: the file was opened
+ * outside, read-only for a private copy (which MAP_PRIVATE allows to be written in memory), and the
+ * kernel holds QEMU to that. SKERRY_DESCRIPTORS holds `path=descriptor` pairs, separated by colons.
  *
- * No programs, no processes. QEMU's own filter (-sandbox) refuses them, but Debian's small build for KVM
- * has none; and the warden cannot refuse what it needs to start QEMU. So a filter is put up here, before
- * QEMU's main(); where that fails, QEMU does not start.
+ * No programs, no processes. QEMU's own filter (-sandbox) refuses them, but Debian's small build
+ * for KVM has none; and the warden cannot refuse what it needs to start QEMU. So a filter is put up
+ * here, before QEMU's main(); where that fails, QEMU does not start.
  *
  * Kept to system calls and string functions: it runs inside QEMU.
  */
@@ -98,12 +98,12 @@ int __open64_2(const char *path, int flags)
 
 /* ---- the filter ---- */
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOAD(field)    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
-#define REFUSE(num) RETURN(SECCOMP_RET_ERRNO | (num))
+#define REFUSE(num)    RETURN(SECCOMP_RET_ERRNO | (num))
 /* Runs the next instruction only for this system call. */
 #define IF_CALL(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1)
-#define X32_CALLS 0x40000000u
+#define X32_CALLS   0x40000000u
 
 static void refuse_processes(void) __attribute__((constructor));
 

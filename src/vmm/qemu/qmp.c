@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
-#define QMP_LINE_MAX (256u * 1024u)
+#define QMP_LINE_MAX  (256u * 1024u)
 #define QMP_READ_SIZE 4096u
 
 static int wait_for(int fd, short events, int64_t deadline_ms, struct err *err)

@@ -1,7 +1,8 @@
 /*
  * QEMU's control protocol (QMP): a client that sends one command and waits for its answer, until a
- * deadline. Events are skipped but for RESUME. A QEMU that a guest has taken over is hostile: lines are
- * capped, JSON is parsed strictly, nothing it says is trusted further than the answer to a question.
+ * deadline. Events are skipped but for RESUME. A QEMU that a guest has taken over is hostile: lines
+ * are capped, JSON is parsed strictly, nothing it says is trusted further than the answer to a
+ * question.
  */
 #pragma once
 
@@ -17,14 +18,15 @@ struct qmp {
 	struct buf in;
 	bool resumed; /* the event RESUME has come since the start */
 };
-#define QMP_INIT ((struct qmp){.fd = -1})
+#define QMP_INIT ((struct qmp){ .fd = -1 })
 
 /* Connects (also while QEMU is still starting: its socket listens already) and negotiates. */
 int qmp_open(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, struct err *err);
 void qmp_close(struct qmp *qmp);
 
-/* Runs a command. arguments (may be NULL) is consumed. pass_fd goes along with the command, -1: none.
- * ret (may be NULL) gets a new reference to the value of "return". An answer of "error" is -EIO. */
+/* Runs a command. arguments (may be NULL) is consumed. pass_fd goes along with the command, -1:
+ * none. ret (may be NULL) gets a new reference to the value of "return". An answer of "error" is
+ * -EIO. */
 int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd,
 	    int64_t deadline_boottime_ms, json_t **ret, struct err *err);
 

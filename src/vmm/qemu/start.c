@@ -1,9 +1,9 @@
 /*
- * Starting a VM: everything it will hold is opened here and passed down as descriptors, the warden jails
- * QEMU, QEMU comes up stopped, the jail is sealed, a saved state is loaded, the guest runs.
+ * Starting a VM: everything it will hold is opened here and passed down as descriptors, the warden
+ * jails QEMU, QEMU comes up stopped, the jail is sealed, a saved state is loaded, the guest runs.
  *
- * The loading of a saved state comes after the sealing because the state is what a guest left behind,
- * and QEMU reads it.
+ * The loading of a saved state comes after the sealing because the state is what a guest left
+ * behind, and QEMU reads it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,31 +25,36 @@
 #include "vmm/qemu/warden_client.h"
 #include "warden/cgroup.h"
 
-#define VCPUS_MAX 8u
+#define VCPUS_MAX     8u
 #define MEMORY_MB_MIN 64u
 #define MEMORY_MB_MAX (1024u * 1024u)
 /* How long a VMM that failed may take to end by itself, and to be ended. */
-#define LINGER_MS 300
+#define LINGER_MS  300
 #define ABANDON_MS 3000
 
-/* The caller's ends are kept by no one: QEMU and the warden have their own when the start returns. */
+/* The caller's ends are kept by no one: QEMU and the warden have their own when the start returns.
+ */
 struct start {
 	struct machine_fds fds;
-	int state;        /* the saved device state, -1 for a boot */
+	int state;	  /* the saved device state, -1 for a boot */
 	int console_read; /* the warden's end */
 	int status_read;  /* ours: the warden's answer */
 	int status_write;
 };
-#define START_INIT                                                                              \
-	((struct start){ .fds = { -1, -1, -1, -1, -1, -1, -1 }, .state = -1, .console_read = -1, \
-			 .status_read = -1, .status_write = -1 })
+#define START_INIT                                                                                 \
+	((struct start){ .fds = { -1, -1, -1, -1, -1, -1, -1 },                                    \
+			 .state = -1,                                                              \
+			 .console_read = -1,                                                       \
+			 .status_read = -1,                                                        \
+			 .status_write = -1 })
 
 static void start_clear(struct start *s)
 {
-	int *const all[] = { &s->fds.qmp_listen, &s->fds.agent_listen, &s->fds.console,
-			     &s->fds.root,	 &s->fds.disk,	       &s->fds.memory,
-			     &s->fds.kvm,	 &s->state,	       &s->console_read,
-			     &s->status_read,	 &s->status_write };
+	int *const all[] = {
+		&s->fds.qmp_listen, &s->fds.agent_listen, &s->fds.console, &s->fds.root,
+		&s->fds.disk,	    &s->fds.memory,	  &s->fds.kvm,	   &s->state,
+		&s->console_read,   &s->status_read,	  &s->status_write
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
 		cleanup_closep(all[i]);
@@ -93,7 +98,8 @@ static int open_file(const char *what, const char *path, int flags, int *ret, st
 	return 0;
 }
 
-/* A memory file that guests write into is made here; one that is copied from must be there, whole. */
+/* A memory file that guests write into is made here; one that is copied from must be there, whole.
+ */
 static int open_memory(const struct vmm_spec *spec, int *ret, struct err *err)
 {
 	_cleanup_buf_ struct buf link = BUF_INIT;
@@ -139,9 +145,9 @@ static int open_files(const struct vmm_driver *driver, const struct vmm_spec *sp
 	if (r < 0 || driver->machine.isolation != VMM_KVM)
 		return r;
 	s->fds.kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	return s->fds.kvm < 0 ? err_set(err, -errno, "cannot open /dev/kvm: %s",
-					strerrordesc_np(errno)) :
-				0;
+	return s->fds.kvm < 0
+		       ? err_set(err, -errno, "cannot open /dev/kvm: %s", strerrordesc_np(errno))
+		       : 0;
 }
 
 static int listen_in(const char *run_dir, const char *name, int *ret, struct err *err)
@@ -151,8 +157,8 @@ static int listen_in(const char *run_dir, const char *name, int *ret, struct err
 	buf_printf(&path, "%s/%s", run_dir, name);
 	*ret = unix_listen(path.data, 0600);
 	return *ret < 0 ? err_set(err, *ret, "cannot listen on '%s': %s", path.data,
-				  strerrordesc_np(-*ret)) :
-			  0;
+				  strerrordesc_np(-*ret))
+			: 0;
 }
 
 static int make_pipe(int *ret_read, int *ret_write, struct err *err)
@@ -251,9 +257,10 @@ static int spawn_warden(const struct vmm_driver *driver, const struct vmm_spec *
 			const struct start *s, struct child *ret, struct err *err)
 {
 	struct args command = ARGS_INIT;
-	const int keep[] = { s->fds.qmp_listen, s->fds.agent_listen, s->fds.console, s->fds.root,
-			     s->fds.disk,	s->console_read,     s->status_write, s->fds.memory,
-			     s->fds.kvm,	s->state };
+	const int keep[] = { s->fds.qmp_listen, s->fds.agent_listen, s->fds.console,
+			     s->fds.root,	s->fds.disk,	     s->console_read,
+			     s->status_write,	s->fds.memory,	     s->fds.kvm,
+			     s->state };
 	int keep_open[ARRAY_SIZE(keep)];
 	struct spawn_spec spawning = SPAWN_SPEC_INIT;
 	int r;
@@ -303,8 +310,9 @@ static int read_status(int fd, int64_t deadline_ms, struct err *err)
 
 /* ---- QEMU ---- */
 
-/* QEMU runs the guest by itself once the state is loaded; a state it cannot load ends it. (Not asked for
- * by query-migrate: QEMU 7.2 reads its commands byte by byte, each byte a round of its main loop.) */
+/* QEMU runs the guest by itself once the state is loaded; a state it cannot load ends it. (Not
+ * asked for by query-migrate: QEMU 7.2 reads its commands byte by byte, each byte a round of its
+ * main loop.) */
 static int load_state(struct qmp *qmp, int state_fd, int64_t deadline_ms, struct err *err)
 {
 	json_t *arguments = json_object();
@@ -386,9 +394,9 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 		abandon(driver, spec, &warden, err);
 		return err_wrap(err, r, "cannot start the machine '%s'", spec->name);
 	}
-	*ret = (struct vmm_vm){
-		.warden_pid = warden.pid, .warden_pidfd = warden.pidfd, .is_child = true
-	};
+	*ret = (struct vmm_vm){ .warden_pid = warden.pid,
+				.warden_pidfd = warden.pidfd,
+				.is_child = true };
 	str_copy(ret->run_dir, sizeof(ret->run_dir), spec->run_dir);
 	return 0;
 }

@@ -14,7 +14,7 @@
 
 #define CACHE_FILE "tsc-khz"
 #define MEASURE_NS 50000000
-#define READINGS 32
+#define READINGS   32
 
 struct reading {
 	uint64_t tsc;

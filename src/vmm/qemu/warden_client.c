@@ -17,7 +17,8 @@
 
 #define ANSWER_MAX 1024u
 
-/* Reads one line. The warden answers at once or has gone; it is ours, so there are no caps to probe. */
+/* Reads one line. The warden answers at once or has gone; it is ours, so there are no caps to
+ * probe. */
 static int read_answer(int fd, int64_t deadline_ms, char *out, size_t size, struct err *err)
 {
 	size_t len = 0;
