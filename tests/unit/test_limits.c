@@ -121,7 +121,7 @@ static void test_status_names(void **state)
 {
 	enum sandbox_status status;
 
-	for (int i = SANDBOX_CREATING; i <= SANDBOX_FAILED; i++) {
+	for (enum sandbox_status i = SANDBOX_CREATING; i <= SANDBOX_FAILED; i++) {
 		assert_int_equal(sandbox_status_parse(sandbox_status_name(i), &status), 0);
 		assert_int_equal(status, i);
 	}
@@ -138,8 +138,8 @@ static void test_moves(void **state)
 		[SANDBOX_DESTROYED] = "--------", [SANDBOX_FAILED] = "--------",
 	};
 
-	for (int from = SANDBOX_CREATING; from <= SANDBOX_FAILED; from++) {
-		for (int to = SANDBOX_CREATING; to <= SANDBOX_FAILED; to++)
+	for (enum sandbox_status from = SANDBOX_CREATING; from <= SANDBOX_FAILED; from++) {
+		for (enum sandbox_status to = SANDBOX_CREATING; to <= SANDBOX_FAILED; to++)
 			assert_int_equal(sandbox_move_allowed(from, to), allowed[from][to] != '-');
 	}
 	assert_true(sandbox_status_ended(SANDBOX_DESTROYED));
