@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 export const repository = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
 export const build = path.resolve(process.env.SKERRY_BUILD_DIR || path.join(repository, 'build'));
-const images = path.resolve(process.env.SKERRY_IMAGES || path.join(repository, '.cache/images'));
+export const images = path.resolve(process.env.SKERRY_IMAGES || path.join(repository, '.cache/images'));
 
 const START_MS = 60_000;
 const STOP_MS = 30_000;
