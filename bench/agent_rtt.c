@@ -16,6 +16,7 @@
  * An answer of {"error"} ends the program. Times of boot and restore begin before vmm_start; making
  * and copying of disks is not in them. exec is timed on the loop's thread.
  */
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -121,6 +122,7 @@ static int exec_true(struct machine *machine, int64_t *ret_us, struct err *err)
 	struct run run = { .machine = machine };
 	char random[13];
 
+	assert(machine); /* a start that succeeded has made one */
 	rand_hex(random, 12);
 	snprintf(run.exec_id, sizeof(run.exec_id), "exe_%s", random);
 	sem_init(&run.done, 0, 0);
@@ -316,8 +318,10 @@ static int do_template(struct bench *bench, struct err *err)
 	int64_t us = 0, exec_us;
 	int r = booted(bench, &machine, &us, err);
 
-	if (r == 0)
-		r = exec_true(machine, &exec_us, err);
+	if (r < 0)
+		return r;
+	assert(machine);
+	r = exec_true(machine, &exec_us, err);
 	if (r < 0)
 		return r;
 	usleep(SETTLE_US);

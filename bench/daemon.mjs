@@ -9,11 +9,13 @@ import { startDaemon } from '../tests/api/lib/daemon.mjs';
 export async function daemonFor({ image }) {
 	if (process.getuid() !== 0)
 		throw new Error('the benchmarks make virtual machines and need root');
-	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 64 } } });
+	const cgroup = `skerry-bench-${process.pid}`; // apart from those of other daemons of this machine
+	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 64 }, vm: { cgroup } } });
 
 	try {
 		process.stderr.write(`image ${image} …\n`);
 		await daemon.ensureImage(image);
+		daemon.cgroup = cgroup;
 		daemon.doctor = async () => (await daemon.request('GET', '/v1/doctor')).json;
 		return daemon;
 	} catch (error) {

@@ -80,7 +80,7 @@ export function take(daemon) {
 		processes: [...new Set([...childrenOf(daemon.pid), ...processes(daemon.stateDir)])]
 			.filter((pid) => Number(pid) !== daemon.pid),
 		mounts: read('/proc/self/mountinfo').split('\n').length - 1,
-		cgroups: cgroups(daemon.cgroup ?? 'skerry'),
+		cgroups: cgroups(daemon.cgroup),
 		files: files(daemon.stateDir).filter(isOwn),
 		descriptors: fs.readdirSync(`/proc/${daemon.pid}/fd`).length,
 		threads: fs.readdirSync(`/proc/${daemon.pid}/task`).length,

@@ -44,8 +44,8 @@ struct progress {
 
 /* Shows nothing before delay_ms have passed. quiet: never. */
 void progress_begin(struct progress *progress, const char *what, bool quiet);
-/* Draws again when it is time; takes a struct progress (for client_call). */
-void progress_tick(void *progress);
+/* Draws again when it is time; arg is a struct progress (for client_call). */
+void progress_tick(void *arg);
 void progress_set(struct progress *progress, int percent, const char *line);
 /* Removes the moving line. */
 void progress_end(struct progress *progress);

@@ -66,6 +66,7 @@ void table_add(struct table *table, const char *cell)
 
 static void natural_widths(const struct table *table, unsigned int *widths)
 {
+	assert(table->n_columns > 0);
 	for (size_t c = 0; c < table->n_columns; c++)
 		widths[c] = text_width(table->columns[c].title);
 	for (size_t i = 0; i < table->n_cells; i++) {
@@ -124,6 +125,7 @@ void table_write(const struct table *table, unsigned int width, struct buf *out)
 	unsigned int widths[COLUMNS_MAX];
 	size_t n = table->n_columns;
 
+	assert(n > 0 && n <= COLUMNS_MAX);
 	natural_widths(table, widths);
 	if (width > 0)
 		shrink(table, widths, width);

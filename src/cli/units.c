@@ -78,11 +78,13 @@ const char *duration_text(int64_t ms, char out[UNITS_TEXT_SIZE])
 		ms = 0;
 	while (i < 3 && ms < units[i].ms)
 		i++;
-	if (i == 3) {
-		snprintf(out, UNITS_TEXT_SIZE, ms < 10 * SECOND_MS ? "%.1f s" : "%.0f s",
-			 (double)(ms / 100) / 10);
+	if (i == 3 && ms < 10 * SECOND_MS)
+		snprintf(out, UNITS_TEXT_SIZE, "%lld.%lld s", (long long)(ms / SECOND_MS),
+			 (long long)(ms % SECOND_MS / 100));
+	else if (i == 3)
+		snprintf(out, UNITS_TEXT_SIZE, "%lld s", (long long)(ms / SECOND_MS));
+	if (i == 3)
 		return out;
-	}
 	more = ms % units[i].ms / units[i + 1].ms;
 	if (more)
 		snprintf(out, UNITS_TEXT_SIZE, "%lld%s %lld%s", (long long)(ms / units[i].ms),
