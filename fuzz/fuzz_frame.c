@@ -83,7 +83,8 @@ static void feed_raw(const uint8_t *data, size_t size)
 	frame_decoder_clear(&d);
 }
 
-/* Frames of a type byte, a handle byte, a length byte and so much payload: all must come through. */
+/* Frames of a type byte, a handle byte, a length byte and so much payload: all must come through.
+ */
 static void feed_encoded(const uint8_t *data, size_t size)
 {
 	static const uint8_t nonce[PROTO_NONCE_LEN];

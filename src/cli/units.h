@@ -8,7 +8,7 @@
  * -EINVAL, or -ERANGE above 366 days. */
 int duration_parse(const char *text, int64_t *ret_ms);
 
-#define UNITS_TEXT_SIZE 32
+#define UNITS_TEXT_SIZE 48
 /* The two largest units that matter: "1.2 s", "45 s", "14m 59s", "2h"; returns out. */
 const char *duration_text(int64_t ms, char out[UNITS_TEXT_SIZE]);
 /* The largest unit alone, for columns: "45s", "14m", "2h", "3d". */
