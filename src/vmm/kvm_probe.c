@@ -106,6 +106,7 @@ static void fill_memory(uint8_t *memory)
 static int make_vm(struct machine *m, struct report *report)
 {
 	struct kvm_userspace_memory_region region = { .memory_size = GUEST_MEMORY_SIZE };
+	const int anonymous = MAP_PRIVATE | MAP_ANONYMOUS;
 
 	m->kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	if (m->kvm < 0)
@@ -115,8 +116,8 @@ static int make_vm(struct machine *m, struct report *report)
 		return failed(report, "KVM_CREATE_VM");
 	/* Intel without unrestricted guests wants a place for these; elsewhere they do no harm. */
 	ioctl(m->vm, KVM_SET_TSS_ADDR, 0xfffbd000);
-	m->memory = mmap(NULL, GUEST_MEMORY_SIZE, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* cppcheck-suppress invalidFunctionArg */
+	m->memory = mmap(NULL, GUEST_MEMORY_SIZE, PROT_READ | PROT_WRITE, anonymous, -1, 0);
 	if (m->memory == MAP_FAILED)
 		return failed(report, "mmap");
 	fill_memory(m->memory);

@@ -30,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
+#define EAT_BYTES (1024 * 1024)
 
 static void say(const char *name, long result)
 {
@@ -219,8 +219,12 @@ int main(int argc, char *argv[])
 	char go;
 
 	if (argc == 2 && strcmp(argv[1], "eat") == 0) {
-		for (;;)
-			memset(malloc(1024 * 1024), 1, 1024 * 1024);
+		for (;;) {
+			void *block = malloc(EAT_BYTES);
+
+			if (block)
+				memset(block, 1, EAT_BYTES); /* kept: that is the point */
+		}
 	}
 	if (argc != 9)
 		return 2;

@@ -258,8 +258,8 @@ static void probe_gets_nowhere(void **state)
 	struct jailed jailed;
 	int port;
 
-	assert_true(other >= 0 && abstract >= 0);
 	tcp = listen_tcp(&port);
+	assert_true(other >= 0 && abstract >= 0 && tcp >= 0);
 	disk = open_file_of("other.disk", O_RDWR, 4096);
 	fchmod(disk, 0666);
 	before = residue_count(&fixture);

@@ -89,9 +89,10 @@ static void ring_keeps_the_newest(void **state)
 static void block_larger_than_the_ring(void **state)
 {
 	static char block[3 * CONSOLE_SIZE + 17];
+	static const char end[] = { 'e', 'n', 'd', '\n' };
 
 	memset(block, 'x', sizeof(block));
-	memcpy(block + sizeof(block) - 4, "end\n", 4);
+	memcpy(block + sizeof(block) - sizeof(end), end, sizeof(end));
 	console_append(&console, block, sizeof(block));
 	assert_int_equal(console_copy(&console, copy), CONSOLE_SIZE);
 	assert_memory_equal(copy + CONSOLE_SIZE - 5, "xend\n", 5);

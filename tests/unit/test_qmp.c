@@ -28,7 +28,7 @@ struct server {
 	int passed_fd;
 };
 
-static ssize_t take(struct server *s, int fd, char *data, size_t size)
+static ssize_t take(struct server *s, int fd, void *data, size_t size)
 {
 	union {
 		struct cmsghdr header;

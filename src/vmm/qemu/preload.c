@@ -28,8 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int open(const char *path, int flags, ...);
-int open64(const char *path, int flags, ...);
+/* As in the C library, which declares them only where _FORTIFY_SOURCE uses them. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 
@@ -63,6 +62,8 @@ static mode_t take_mode(int flags, va_list ap)
 	return flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's are reserved */
+
 int open(const char *path, int flags, ...)
 {
 	mode_t mode;
@@ -84,6 +85,8 @@ int open64(const char *path, int flags, ...)
 	va_end(ap);
 	return open_or_pass(path, flags, mode);
 }
+
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
 
 /* What _FORTIFY_SOURCE turns open() without a mode into. */
 int __open_2(const char *path, int flags)

@@ -369,7 +369,7 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 	      struct vmm_vm *ret, struct err *err)
 {
 	_cleanup_start_ struct start s = START_INIT;
-	struct child warden;
+	struct child warden = { .pidfd = -1 };
 	int r = check_spec(driver, spec, err);
 
 	if (r == 0)
