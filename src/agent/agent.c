@@ -1,18 +1,18 @@
 /*
  * The channel to one guest: connecting, synchronising, queues, teardown. See agent.h.
  *
- * Theory of operation. The socket is non-blocking and level-triggered on the loop. Frames to send are
- * appended to agent->out and written at once as far as the socket takes them; the rest goes out on
- * EPOLLOUT. A write never reports an error to its caller, because callers are owners that do not
+ * Theory of operation. The socket is non-blocking and level-triggered on the loop. Frames to send
+ * are appended to agent->out and written at once as far as the socket takes them; the rest goes out
+ * on EPOLLOUT. A write never reports an error to its caller, because callers are owners that do not
  * expect callbacks there: the socket is shut down instead, and the next read breaks the channel.
  *
- * Opening: marker, nonce and HELLO are queued. The guest may still be booting, then they wait in the
- * socket's buffer. Only when the VMM has taken them and nothing has come back for a while does the
- * guest probably hang in a half frame of an earlier session, and the flush of guest_proto.h is sent,
- * once.
+ * Opening: marker, nonce and HELLO are queued. The guest may still be booting, then they wait in
+ * the socket's buffer. Only when the VMM has taken them and nothing has come back for a while does
+ * the guest probably hang in a half frame of an earlier session, and the flush of guest_proto.h is
+ * sent, once.
  *
- * Teardown (agent_break) closes everything at once and gives every exec its `lost`. The struct lives
- * until agent_close, and while callbacks of it are under way (depth).
+ * Teardown (agent_break) closes everything at once and gives every exec its `lost`. The struct
+ * lives until agent_close, and while callbacks of it are under way (depth).
  */
 #include "agent/internal.h"
 
@@ -33,13 +33,15 @@
 #include "base/rand.h"
 #include "base/str.h"
 
-#define READ_SIZE (64u * 1024u)
-#define READS_PER_ROUND 4           /* then other sandboxes have their turn */
-#define OUT_MAX (32u * 1024 * 1024) /* a guest that does not read; windows alone stay far below */
-#define OUT_KEEP (256u * 1024)      /* storage kept by an idle queue */
+#define READ_SIZE	 (64u * 1024u)
+#define READS_PER_ROUND	 4		     /* then other sandboxes have their turn */
+#define OUT_MAX		 (32u * 1024 * 1024) /* a guest that does not read; windows alone stay far below */
+#define OUT_KEEP	 (256u * 1024) /* storage kept by an idle queue */
 #define CONNECT_RETRY_MS 2
-#define FLUSH_TICK_MS 100
-#define CLOCK_STALE_MS 50           /* HELLO waited longer than this: the clock is sent again */
+#define FLUSH_TICK_MS	 100
+#define CLOCK_ERROR_MS	 100 /* the clock is sent again when it was under way for longer */
+#define CLOCK_TRIES	 5   /* on a machine that is too busy for that, as it was */
+#define CLOCK_TOKEN	 0   /* of the ping behind the clock; agent_ping begins at 1 */
 
 static const uint32_t all_applied = PROTO_APPLIED_ENTROPY | PROTO_APPLIED_CLOCK |
 				    PROTO_APPLIED_HOSTNAME | PROTO_APPLIED_MACHINE_ID;
@@ -48,7 +50,7 @@ static const uint32_t all_applied = PROTO_APPLIED_ENTROPY | PROTO_APPLIED_CLOCK 
 
 static int waiter_init(struct agent_waiter *w, struct err *err)
 {
-	*w = (struct agent_waiter){.event_fd = eventfd(0, EFD_CLOEXEC)};
+	*w = (struct agent_waiter){ .event_fd = eventfd(0, EFD_CLOEXEC) };
 	if (w->event_fd < 0)
 		return err_set(err, -errno, "cannot make an eventfd: %s", strerrordesc_np(errno));
 	return 0;
@@ -68,7 +70,7 @@ static void waiter_finish(struct agent_waiter *w, const struct err *result)
 /* On the worker: true when the loop has finished it before the deadline. */
 static bool waiter_wait(const struct agent_waiter *w, int64_t deadline_boottime_ms)
 {
-	struct pollfd p = {.fd = w->event_fd, .events = POLLIN};
+	struct pollfd p = { .fd = w->event_fd, .events = POLLIN };
 
 	for (;;) {
 		int timeout_ms = clock_remaining_ms(deadline_boottime_ms);
@@ -214,23 +216,49 @@ static void copy_text(char *out, size_t size, struct frame_slice s)
 	out[n] = '\0';
 }
 
+static void queue_ping(struct agent *agent, uint64_t token)
+{
+	size_t frame = frame_begin(&agent->out, PROTO_PING, 0, 0);
+
+	frame_put_u64(&agent->out, token);
+	frame_end(&agent->out, frame);
+}
+
+/* The guest's clock is late by as long as it took to get there: a guest that was booting got the
+ * one in HELLO seconds later. The ping behind it tells. */
 static void send_clock(struct agent *agent)
 {
 	size_t frame = frame_begin(&agent->out, PROTO_CLOCK, 0, 0);
 
 	frame_put_u64(&agent->out, (uint64_t)clock_unix_ms() * 1000);
 	frame_end(&agent->out, frame);
+	queue_ping(agent, CLOCK_TOKEN);
+	agent->clock_sent_ms = clock_boottime_ms();
+	agent->clock_tries++;
 	agent_flush(agent);
+}
+
+/* The guest has greeted, and its clock took this long to reach it. */
+static void settle_clock(struct agent *agent, int64_t sent_ms)
+{
+	if (agent->identity.apply && clock_boottime_ms() - sent_ms > CLOCK_ERROR_MS &&
+	    agent->clock_tries < CLOCK_TRIES) {
+		send_clock(agent);
+		return;
+	}
+	agent->ready = true;
+	waiter_finish(STEAL(agent->opener), NULL);
 }
 
 static int take_hello_ack(struct agent *agent, const struct agent_message *m, struct err *err)
 {
 	struct agent_info *info = &agent->info;
 
-	if (agent->ready)
+	if (agent->greeted)
 		return err_set(err, -EPROTO, "the guest greeted twice");
 	if (m->hello_ack.version != PROTO_VERSION)
-		return err_set(err, -EPROTO, "the guest's agent speaks version %u of the protocol, not %u",
+		return err_set(err, -EPROTO,
+			       "the guest's agent speaks version %u of the protocol, not %u",
 			       m->hello_ack.version, PROTO_VERSION);
 	if (agent->identity.apply && (m->hello_ack.applied & all_applied) != all_applied)
 		return err_set(err, -EPROTO,
@@ -244,12 +272,9 @@ static int take_hello_ack(struct agent *agent, const struct agent_message *m, st
 	copy_text(info->agent_version, sizeof(info->agent_version), m->hello_ack.agent_version);
 	copy_text(info->kernel_release, sizeof(info->kernel_release), m->hello_ack.kernel_release);
 	copy_text(info->os_name, sizeof(info->os_name), m->hello_ack.os_name);
-	agent->ready = true;
+	agent->greeted = true;
 	loop_timer_remove(STEAL(agent->flush_timer));
-	/* A guest that was booting got a clock that is as old as its boot is long. */
-	if (agent->identity.apply && clock_boottime_ms() - agent->hello_queued_ms > CLOCK_STALE_MS)
-		send_clock(agent);
-	waiter_finish(STEAL(agent->opener), NULL);
+	settle_clock(agent, agent->hello_queued_ms);
 	return 0;
 }
 
@@ -278,10 +303,13 @@ static int take_frame(struct agent *agent, struct err *err)
 		return take_hello_ack(agent, &m, err);
 	if (m.type == PROTO_LOST)
 		return err_set(err, -EPROTO, "the guest's agent lost the stream");
-	if (!agent->ready)
+	if (!agent->greeted)
 		return err_set(err, -EPROTO, "the guest did not greet first");
 	if (m.type == PROTO_PONG) {
-		take_pong(agent, m.pong_token);
+		if (agent->ready)
+			take_pong(agent, m.pong_token);
+		else if (m.pong_token == CLOCK_TOKEN && agent->clock_tries > 0)
+			settle_clock(agent, agent->clock_sent_ms);
 		return 0;
 	}
 	return agent_exec_dispatch(agent, &m, err);
@@ -292,8 +320,9 @@ static int take_event(struct agent *agent, enum frame_event event, struct err *e
 	if (event == FRAME_FRAME)
 		return take_frame(agent, err);
 	if (agent->synced)
-		return err_set(err, -EPROTO, event == FRAME_MARKER ?
-			       "the guest began the stream anew" : "the guest sent a broken frame");
+		return err_set(err, -EPROTO,
+			       event == FRAME_MARKER ? "the guest began the stream anew"
+						     : "the guest sent a broken frame");
 	if (memcmp(agent->in.nonce, agent->nonce, PROTO_NONCE_LEN) == 0)
 		agent->synced = true;
 	else
@@ -323,11 +352,14 @@ static int read_some(struct agent *agent, struct err *err)
 		int r;
 
 		if (n < 0)
-			return errno == EAGAIN || errno == EINTR ? 0 :
-			       err_set(err, -errno, "reading failed: %s", strerrordesc_np(errno));
+			return errno == EAGAIN || errno == EINTR
+				       ? 0
+				       : err_set(err, -errno, "reading failed: %s",
+						 strerrordesc_np(errno));
 		if (n == 0)
-			return err_set(err, -EPIPE, agent->overflowed ?
-				       "the guest does not read what it is sent" : "it was closed");
+			return err_set(err, -EPIPE,
+				       agent->overflowed ? "the guest does not read what it is sent"
+							 : "it was closed");
 		frame_feed(&agent->in, chunk, (size_t)n);
 		r = take_input(agent, err);
 		if (r < 0 || (size_t)n < sizeof(chunk))
@@ -387,7 +419,7 @@ static void begin_on_loop(void *arg)
 
 static int connect_until(const char *path, int64_t deadline_boottime_ms, struct err *err)
 {
-	const struct timespec pause = {.tv_nsec = CONNECT_RETRY_MS * 1000000};
+	const struct timespec pause = { .tv_nsec = CONNECT_RETRY_MS * 1000000 };
 
 	for (;;) {
 		int fd = unix_connect(path, true);
@@ -395,7 +427,8 @@ static int connect_until(const char *path, int64_t deadline_boottime_ms, struct 
 		if (fd >= 0)
 			return fd;
 		if (fd != -ENOENT && fd != -ECONNREFUSED && fd != -EAGAIN)
-			return err_set(err, fd, "cannot connect to '%s': %s", path, strerrordesc_np(-fd));
+			return err_set(err, fd, "cannot connect to '%s': %s", path,
+				       strerrordesc_np(-fd));
 		if (clock_remaining_ms(deadline_boottime_ms) == 0)
 			return err_set(err, -ETIMEDOUT, "cannot connect to '%s' in time: %s", path,
 				       strerrordesc_np(-fd));
@@ -417,8 +450,8 @@ static int wait_ready(struct agent *agent, struct agent_waiter *w, int64_t deadl
 }
 
 int agent_open(struct loop *loop, const char *socket_path, const struct agent_identity *identity,
-	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg, struct agent **ret,
-	       struct agent_info *ret_info, struct err *err)
+	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg,
+	       struct agent **ret, struct agent_info *ret_info, struct err *err)
 {
 	struct agent_waiter w;
 	struct agent *agent;
@@ -464,12 +497,12 @@ static void ping_on_loop(void *arg)
 	struct ping_call *call = arg;
 	struct agent *agent = call->agent;
 	struct agent_waiter *w = call->waiter;
-	size_t frame;
 
 	if (agent->broken) {
 		struct err why = ERR_INIT;
 
-		err_code(&why, -EPIPE, "agent_gone", "the channel to the sandbox's agent is broken");
+		err_code(&why, -EPIPE, "agent_gone",
+			 "the channel to the sandbox's agent is broken");
 		waiter_finish(w, &why);
 		return;
 	}
@@ -479,9 +512,7 @@ static void ping_on_loop(void *arg)
 	if (w->next)
 		w->next->link = &w->next;
 	agent->pings = w;
-	frame = frame_begin(&agent->out, PROTO_PING, 0, 0);
-	frame_put_u64(&agent->out, w->token);
-	frame_end(&agent->out, frame);
+	queue_ping(agent, w->token);
 	agent_flush(agent);
 }
 
@@ -505,11 +536,12 @@ int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *er
 
 	if (r < 0)
 		return r;
-	loop_call(loop, ping_on_loop, &(struct ping_call){.agent = agent, .waiter = &w});
+	loop_call(loop, ping_on_loop, &(struct ping_call){ .agent = agent, .waiter = &w });
 	if (!waiter_wait(&w, deadline_boottime_ms)) {
 		loop_call(loop, give_up_ping, &w);
-		r = w.done ? w.err.num : err_code(err, -ETIMEDOUT, "agent_timeout",
-						  "the sandbox's agent did not answer in time");
+		r = w.done ? w.err.num
+			   : err_code(err, -ETIMEDOUT, "agent_timeout",
+				      "the sandbox's agent did not answer in time");
 	} else {
 		r = w.err.num;
 	}

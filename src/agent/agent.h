@@ -4,8 +4,8 @@
  * An agent belongs to a loop; its callbacks run on the loop's thread and must not block. Functions
  * marked [worker] block the calling thread until a deadline and must not be called on the loop's
  * thread; all others must be called on the loop's thread unless they say "any thread". Everything
- * that arrives is hostile: a broken frame closes the channel (on_closed), it never harms the process,
- * and memory per channel is bounded by the credit given plus one frame.
+ * that arrives is hostile: a broken frame closes the channel (on_closed), it never harms the
+ * process, and memory per channel is bounded by the credit given plus one frame.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct agent;
 struct agent_exec; /* one handle: a consumer of one exec in the guest */
 
 struct agent_identity {
-	bool apply;             /* hand-over: entropy, clock, hostname, machine-id, before any command */
-	uint64_t epoch;         /* the sandbox's generation */
+	bool apply;	/* hand-over: entropy, clock, hostname, machine-id, before any command */
+	uint64_t epoch; /* the sandbox's generation */
 	const char *hostname;
 	const char *machine_id; /* 32 lower-case hex digits */
 };
@@ -42,15 +42,16 @@ struct agent_info {
  * open exec has had its `lost` called before. The owner then calls agent_close. */
 typedef void (*agent_closed_fn)(void *arg, const struct err *why);
 
-/* [worker] Connects to the socket (which may not exist or accept yet: tried again every few ms until
- * the deadline), synchronises and waits for HELLO_ACK. When identity->apply is set and the guest did
- * not confirm entropy, clock, hostname and machine-id it fails (-EPROTO). on_closed may be NULL. */
+/* [worker] Connects to the socket (which may not exist or accept yet: tried again every few ms
+ * until the deadline), synchronises and waits for HELLO_ACK. When identity->apply is set and the
+ * guest did not confirm entropy, clock, hostname and machine-id it fails (-EPROTO). on_closed may
+ * be NULL. */
 int agent_open(struct loop *loop, const char *socket_path, const struct agent_identity *identity,
-	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg, struct agent **ret,
-	       struct agent_info *ret_info, struct err *err);
+	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg,
+	       struct agent **ret, struct agent_info *ret_info, struct err *err);
 
-/* Any thread. Closes the channel; open execs get `lost`. on_closed is not called. When it returns no
- * callback of this agent runs or will run. NULL is fine. */
+/* Any thread. Closes the channel; open execs get `lost`. on_closed is not called. When it returns
+ * no callback of this agent runs or will run. NULL is fine. */
 void agent_close(struct agent *agent);
 
 /* [worker] One round trip through the agent. */
@@ -74,8 +75,8 @@ struct agent_exec_state {
 	uint64_t duration_ms;
 };
 
-/* Any member may be NULL. After `failed` or `lost` nothing more comes; the handle must still be freed
- * with agent_exec_free (allowed inside every callback). stream is enum proto_stream. */
+/* Any member may be NULL. After `failed` or `lost` nothing more comes; the handle must still be
+ * freed with agent_exec_free (allowed inside every callback). stream is enum proto_stream. */
 struct agent_exec_events {
 	void (*started)(void *arg, uint32_t pid);
 	void (*state)(void *arg, const struct agent_exec_state *state); /* answer to attach */
@@ -84,19 +85,19 @@ struct agent_exec_events {
 	void (*eof)(void *arg, int stream, uint64_t total);
 	void (*exited)(void *arg, const struct agent_exit *exit);
 	void (*input_window)(void *arg, uint64_t may_send_up_to);
-	/* err code: "cwd_not_found", "user_not_found", "not_executable", "exec_limit", "exec_exists",
-	 * "exec_not_found", "guest_resources", "invalid_argument" */
+	/* err code: "cwd_not_found", "user_not_found", "not_executable", "exec_limit",
+	 * "exec_exists", "exec_not_found", "guest_resources", "invalid_argument" */
 	void (*failed)(void *arg, const struct err *err);
 	void (*lost)(void *arg, const struct err *err); /* code "agent_gone" */
 };
 
 struct agent_exec_spec {
 	const char *exec_id;
-	const char *command; /* at most PROTO_COMMAND_MAX bytes, no NUL */
-	const char *cwd;     /* NULL: the user's home */
-	const char *user;    /* NULL: "sandbox" */
+	const char *command;	/* at most PROTO_COMMAND_MAX bytes, no NUL */
+	const char *cwd;	/* NULL: the user's home */
+	const char *user;	/* NULL: "sandbox" */
 	const char *const *env; /* "K=V", NULL-terminated; may be NULL */
-	uint64_t timeout_ms; /* 0: none */
+	uint64_t timeout_ms;	/* 0: none */
 	uint64_t log_cap_bytes; /* 0: PROTO_LOG_CAP_DEFAULT */
 	bool stdin_open;
 	bool backpressure;
@@ -105,9 +106,9 @@ struct agent_exec_spec {
 };
 
 /*
- * A handle on a new or a known exec; never NULL. What goes wrong at once (the channel is broken, the
- * request is too large, PROTO_HANDLES_MAX handles are open) comes as `failed` or `lost` from the loop,
- * after these have returned.
+ * A handle on a new or a known exec; never NULL. What goes wrong at once (the channel is broken,
+ * the request is too large, PROTO_HANDLES_MAX handles are open) comes as `failed` or `lost` from
+ * the loop, after these have returned.
  */
 struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec_spec *spec,
 				    const struct agent_exec_events *events, void *arg);

@@ -4,9 +4,9 @@
  * A handle's number is a generation and a slot, so that a frame is matched to its exec in one step,
  * and a frame that was under way when its handle was freed is told from one that never was issued.
  *
- * The guest may send DATA only against credit. Credit that a handle or an earlier position of it still
- * had when it was given up goes into agent->stale_credit: late DATA is taken from there, and beyond it
- * ends the channel like any other DATA beyond credit.
+ * The guest may send DATA only against credit. Credit that a handle or an earlier position of it
+ * still had when it was given up goes into agent->stale_credit: late DATA is taken from there, and
+ * beyond it ends the channel like any other DATA beyond credit.
  */
 #include "agent/internal.h"
 
@@ -21,15 +21,15 @@
 enum phase {
 	PHASE_OPENING, /* before STARTED, STATE or FAILED */
 	PHASE_OPEN,
-	PHASE_ENDED,   /* failed or lost: the guest does not know the handle (any more) */
+	PHASE_ENDED, /* failed or lost: the guest does not know the handle (any more) */
 };
 
 struct stream {
 	bool following;
 	unsigned int unanswered; /* FOLLOWs without their FOLLOWING */
-	uint64_t asked;          /* offset of the last FOLLOW */
-	uint64_t next;           /* where the next DATA, GAP or EOF must begin */
-	uint64_t credit;         /* bytes the guest may still send */
+	uint64_t asked;		 /* offset of the last FOLLOW */
+	uint64_t next;		 /* where the next DATA, GAP or EOF must begin */
+	uint64_t credit;	 /* bytes the guest may still send */
 };
 
 struct agent_exec {
@@ -135,7 +135,8 @@ static void on_refusal(void *arg)
 	agent_leave(agent);
 }
 
-/* The owner hears of it from the loop, because it does not expect callbacks from within its call. */
+/* The owner hears of it from the loop, because it does not expect callbacks from within its call.
+ */
 static void refuse(struct agent_exec *exec)
 {
 	exec->refusal_timer = loop_timer_add(exec->loop, clock_boottime_ms(), on_refusal, exec);
@@ -219,8 +220,8 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 	for (size_t i = 0; i < n_env; i++)
 		put_text(out, spec->env[i]);
 	frame_end(out, frame);
-	exec->streams[0] = (struct stream){.following = true, .credit = spec->stdout_credit};
-	exec->streams[1] = (struct stream){.following = true, .credit = spec->stderr_credit};
+	exec->streams[0] = (struct stream){ .following = true, .credit = spec->stdout_credit };
+	exec->streams[1] = (struct stream){ .following = true, .credit = spec->stderr_credit };
 	agent_flush(agent);
 	return exec;
 }
@@ -350,20 +351,20 @@ static int take_failed(struct agent_exec *exec, const struct agent_message *m)
 		int num;
 		const char *code;
 	} reasons[] = {
-		[PROTO_FAIL_BAD_REQUEST] = {-EINVAL, "invalid_argument"},
-		[PROTO_FAIL_CWD] = {-ENOENT, "cwd_not_found"},
-		[PROTO_FAIL_USER] = {-ENOENT, "user_not_found"},
-		[PROTO_FAIL_NOT_EXECUTABLE] = {-ENOEXEC, "not_executable"},
-		[PROTO_FAIL_LIMIT] = {-EAGAIN, "exec_limit"},
-		[PROTO_FAIL_EXISTS] = {-EEXIST, "exec_exists"},
-		[PROTO_FAIL_UNKNOWN_EXEC] = {-ENOENT, "exec_not_found"},
-		[PROTO_FAIL_RESOURCES] = {-ENOMEM, "guest_resources"},
+		[PROTO_FAIL_BAD_REQUEST] = { -EINVAL, "invalid_argument" },
+		[PROTO_FAIL_CWD] = { -ENOENT, "cwd_not_found" },
+		[PROTO_FAIL_USER] = { -ENOENT, "user_not_found" },
+		[PROTO_FAIL_NOT_EXECUTABLE] = { -ENOEXEC, "not_executable" },
+		[PROTO_FAIL_LIMIT] = { -EAGAIN, "exec_limit" },
+		[PROTO_FAIL_EXISTS] = { -EEXIST, "exec_exists" },
+		[PROTO_FAIL_UNKNOWN_EXEC] = { -ENOENT, "exec_not_found" },
+		[PROTO_FAIL_RESOURCES] = { -ENOMEM, "guest_resources" },
 	};
 	uint32_t reason = m->failed.reason;
 	struct err err = ERR_INIT;
 	char text[MESSAGE_MAX];
-	size_t len = m->failed.message.len < sizeof(text) - 1 ? m->failed.message.len
-							      : sizeof(text) - 1;
+	size_t len =
+		m->failed.message.len < sizeof(text) - 1 ? m->failed.message.len : sizeof(text) - 1;
 
 	for (size_t i = 0; i < len; i++) {
 		unsigned char c = (unsigned char)m->failed.message.data[i];
@@ -458,7 +459,8 @@ static int take_eof(struct agent_exec *exec, const struct agent_message *m, stru
 	/* A follower that began beyond the end is told where the end is. */
 	if (!s->following || m->position.offset > s->next ||
 	    (m->position.offset < s->next && s->next != s->asked))
-		return err_set(err, -EPROTO, "the guest reported the end of output at a wrong offset");
+		return err_set(err, -EPROTO,
+			       "the guest reported the end of output at a wrong offset");
 	s->following = false;
 	if (exec->events.eof)
 		exec->events.eof(exec->arg, m->position.stream, m->position.offset);
@@ -497,7 +499,8 @@ static int dispatch_open(struct agent_exec *exec, const struct agent_message *m,
 			exec->events.input_window(exec->arg, m->input_window);
 		return 0;
 	default:
-		return err_set(err, -EPROTO, "the guest sent a frame of type %u out of order", m->type);
+		return err_set(err, -EPROTO, "the guest sent a frame of type %u out of order",
+			       m->type);
 	}
 }
 
@@ -528,7 +531,8 @@ int agent_exec_dispatch(struct agent *agent, const struct agent_message *m, stru
 	if (m->type == PROTO_STATE && exec->attached)
 		return take_state(exec, m);
 	if (m->type != PROTO_STARTED || exec->attached)
-		return err_set(err, -EPROTO, "the guest sent a frame of type %u out of order", m->type);
+		return err_set(err, -EPROTO, "the guest sent a frame of type %u out of order",
+			       m->type);
 	exec->phase = PHASE_OPEN;
 	if (exec->events.started)
 		exec->events.started(exec->arg, m->started_pid);

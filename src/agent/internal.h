@@ -1,6 +1,6 @@
 /*
- * What the files of src/agent share. agent.c owns the channel (descriptor, queues, opening, closing),
- * exec.c the handles and what is dispatched to them, message.c the parser.
+ * What the files of src/agent share. agent.c owns the channel (descriptor, queues, opening,
+ * closing), exec.c the handles and what is dispatched to them, message.c the parser.
  *
  * Everything here runs on the loop's thread.
  */
@@ -16,8 +16,8 @@ static_assert(1u << SLOT_BITS == PROTO_HANDLES_MAX, "a handle is a generation an
 struct agent_waiter {
 	int event_fd;
 	bool done;
-	struct err err; /* num 0: it worked */
-	uint64_t token; /* pings */
+	struct err err;			   /* num 0: it worked */
+	uint64_t token;			   /* pings */
 	struct agent_waiter *next, **link; /* pings: in agent->pings while not done */
 };
 
@@ -27,14 +27,17 @@ struct agent {
 	struct loop_io *io;
 	struct frame_decoder in;
 	struct buf out;
-	size_t sent;          /* bytes of out already written */
-	bool overflowed;      /* the guest does not read: the queue hit its bound */
+	size_t sent;	 /* bytes of out already written */
+	bool overflowed; /* the guest does not read: the queue hit its bound */
 
 	/* opening */
 	struct agent_identity identity; /* its strings are alive while opening only */
 	uint8_t nonce[PROTO_NONCE_LEN];
-	bool synced;          /* our marker came back: frames follow */
-	bool ready;           /* HELLO_ACK came */
+	bool synced;  /* our marker came back: frames follow */
+	bool greeted; /* HELLO_ACK came */
+	bool ready;   /* and the clock is right: opened */
+	unsigned int clock_tries;
+	int64_t clock_sent_ms;
 	bool flushed;
 	int64_t hello_queued_ms, quiet_since_ms;
 	struct loop_timer *flush_timer;
@@ -43,22 +46,23 @@ struct agent {
 
 	agent_closed_fn on_closed;
 	void *closed_arg;
-	bool broken;          /* torn down: no descriptor, no execs */
-	bool closing;         /* agent_close was called; freed when depth is 0 */
-	unsigned int depth;   /* callbacks under way */
+	bool broken;	    /* torn down: no descriptor, no execs */
+	bool closing;	    /* agent_close was called; freed when depth is 0 */
+	unsigned int depth; /* callbacks under way */
 
 	struct agent_waiter *pings;
 	uint64_t next_ping;
 
 	struct agent_exec *execs;
 	struct agent_exec *slots[PROTO_HANDLES_MAX];
-	uint32_t generations[PROTO_HANDLES_MAX]; /* of the last handle issued in the slot; 0: none */
+	uint32_t
+		generations[PROTO_HANDLES_MAX]; /* of the last handle issued in the slot; 0: none */
 	uint32_t next_slot;
 	uint64_t stale_credit; /* DATA that may still come for handles and positions given up */
 };
 
-/* agent.c. Around everything that may call an owner's callback: the agent stays allocated in between.
- * agent_leave may free it. */
+/* agent.c. Around everything that may call an owner's callback: the agent stays allocated in
+ * between. agent_leave may free it. */
 void agent_enter(struct agent *agent);
 void agent_leave(struct agent *agent);
 /* Tears the channel down and tells everybody. */

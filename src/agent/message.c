@@ -115,7 +115,7 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 int agent_message_parse(const struct proto_header *header, struct frame_reader payload,
 			struct agent_message *ret)
 {
-	struct agent_message m = {.type = header->type, .handle = header->handle};
+	struct agent_message m = { .type = header->type, .handle = header->handle };
 
 	parse_payload(&payload, &m);
 	if (!frame_done(&payload))

@@ -21,7 +21,8 @@ struct agent_message {
 		uint64_t pong_token;
 		uint32_t started_pid;
 		struct {
-			uint32_t reason; /* enum proto_failure, or a number this side does not know */
+			uint32_t reason; /* enum proto_failure, or a number this side does not know
+					  */
 			struct frame_slice message;
 		} failed;
 		struct {
@@ -40,7 +41,7 @@ struct agent_message {
 		struct {
 			int stream;
 			uint64_t offset; /* EOF: the total */
-		} position;          /* EOF and FOLLOWING */
+		} position;		 /* EOF and FOLLOWING */
 		struct {
 			int32_t exit_code;
 			uint32_t signal, bits;
@@ -50,7 +51,7 @@ struct agent_message {
 	};
 };
 
-/* 0, or -EBADMSG for an unknown type, a wrong length, or a value out of its range. Slices are borrowed
- * from the payload. */
+/* 0, or -EBADMSG for an unknown type, a wrong length, or a value out of its range. Slices are
+ * borrowed from the payload. */
 int agent_message_parse(const struct proto_header *header, struct frame_reader payload,
 			struct agent_message *ret);

@@ -10,9 +10,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
-#define BLOCK 4096ull
-#define CAP_MIN (256ull * 1024)
-#define CAP_MAX (4ull * 1024 * 1024 * 1024)
+#define BLOCK	   4096ull
+#define CAP_MIN	   (256ull * 1024)
+#define CAP_MAX	   (4ull * 1024 * 1024 * 1024)
 #define SLACK(cap) ((cap) / 8) /* dropped at once, so that not every append punches a hole */
 
 int capture_open(struct capture *c, int dir_fd, const char *name, uint64_t cap)
@@ -29,7 +29,7 @@ int capture_open(struct capture *c, int dir_fd, const char *name, uint64_t cap)
 		cap = CAP_MIN;
 	if (cap > CAP_MAX)
 		cap = CAP_MAX;
-	*c = (struct capture){.fd = fd, .cap = cap / (16 * BLOCK) * (16 * BLOCK)};
+	*c = (struct capture){ .fd = fd, .cap = cap / (16 * BLOCK) * (16 * BLOCK) };
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,8 +16,8 @@
 #include "base/str.h"
 #include "skerry/guest_proto.h"
 
-#define ROOT "/sys/fs/cgroup"
-#define NAME_SIZE (sizeof("exec-") + PROTO_EXEC_ID_MAX)
+#define ROOT	    "/sys/fs/cgroup"
+#define NAME_SIZE   (sizeof("exec-") + PROTO_EXEC_ID_MAX)
 #define NESTING_MAX 8 /* depth of groups made inside an exec that we clean up after */
 
 static int write_file(int dir_fd, const char *name, const char *value)
@@ -41,7 +42,7 @@ static void set_limit(int dir_fd, const char *name, uint64_t value)
 
 static void enable_controllers(int dir_fd)
 {
-	static const char *const controllers[] = {"+memory", "+pids", "+cpu"};
+	static const char *const controllers[] = { "+memory", "+pids", "+cpu" };
 
 	/* One by one: a kernel without one of them still gives the others. */
 	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++) {
@@ -112,16 +113,19 @@ void cgroup_signal(int group_fd, int signal)
 {
 	int fd = openat(group_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-	int pid;
+	char line[32];
 
 	if (!f) {
 		if (fd >= 0)
 			close(fd);
 		return;
 	}
-	while (fscanf(f, "%d", &pid) == 1)
+	while (fgets(line, sizeof(line), f)) {
+		long pid = strtol(line, NULL, 10);
+
 		if (pid > 1)
-			kill(pid, signal);
+			kill((pid_t)pid, signal);
+	}
 	fclose(f);
 }
 

@@ -1,15 +1,15 @@
 /*
- * Control groups: every exec lives in /sys/fs/cgroup/skerry/exec-<id>, so that all of it can be killed
- * at once and nothing of it can take the agent's memory, processes or processor. The agent itself
- * stays in the root group.
+ * Control groups: every exec lives in /sys/fs/cgroup/skerry/exec-<id>, so that all of it can be
+ * killed at once and nothing of it can take the agent's memory, processes or processor. The agent
+ * itself stays in the root group.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Mounts nothing; expects cgroup2 at /sys/fs/cgroup. Makes the parent group with its limits; returns a
- * descriptor of it or -errno. */
+/* Mounts nothing; expects cgroup2 at /sys/fs/cgroup. Makes the parent group with its limits;
+ * returns a descriptor of it or -errno. */
 int cgroup_setup(uint64_t mem_total_kib);
 /* Makes the group of an exec; returns a descriptor of it or -errno. */
 int cgroup_make(int parent_fd, const char *exec_id);

@@ -14,12 +14,12 @@
 #include "base/fd.h"
 #include "guest/guest.h"
 
-#define PORTS_DIR "/sys/class/virtio-ports"
-#define PATH_SIZE 320
-#define OUT_ROOM (96u * 1024u) /* output is queued up to here */
-#define READ_SIZE (32u * 1024u)
-#define READS_PER_ROUND 64     /* virtio_console gives 4 KiB a read at most */
-#define WRITE_SIZE (32u * 1024u)
+#define PORTS_DIR	  "/sys/class/virtio-ports"
+#define PATH_SIZE	  320
+#define OUT_ROOM	  (96u * 1024u) /* output is queued up to here */
+#define READ_SIZE	  (32u * 1024u)
+#define READS_PER_ROUND	  64 /* virtio_console gives 4 KiB a read at most */
+#define WRITE_SIZE	  (32u * 1024u)
 #define WRITE_SIZE_SCARCE 2048u /* when the kernel has no contiguous memory for a larger buffer */
 
 static bool port_has_our_name(const char *port)
@@ -28,7 +28,8 @@ static bool port_has_our_name(const char *port)
 	_cleanup_buf_ struct buf name = BUF_INIT;
 
 	snprintf(path, sizeof(path), PORTS_DIR "/%s/name", port);
-	return file_read(path, 256, &name) == 0 && strcmp(buf_str(&name), PROTO_PORT_NAME "\n") == 0;
+	return file_read(path, 256, &name) == 0 &&
+	       strcmp(buf_str(&name), PROTO_PORT_NAME "\n") == 0;
 }
 
 static int find_port(void)
@@ -62,7 +63,7 @@ static void on_port(struct watch *w, uint32_t events)
 
 int channel_open(struct channel *c, struct guest *guest, int64_t deadline_boottime_ms)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	int fd;
 
 	/* The host announces the ports some time after the device: no event of ours to wait for. */
@@ -71,7 +72,7 @@ int channel_open(struct channel *c, struct guest *guest, int64_t deadline_bootti
 			return fd;
 		nanosleep(&pause, NULL);
 	}
-	*c = (struct channel){.guest = guest, .out = BUF_INIT};
+	*c = (struct channel){ .guest = guest, .out = BUF_INIT };
 	frame_decoder_init(&c->in, PROTO_TO_GUEST_MAX);
 	poller_add(&guest->poller, &c->port, fd, EPOLLIN | EPOLLOUT | EPOLLET, on_port, c);
 	return 0;

@@ -1,10 +1,10 @@
 /*
  * The virtio-serial port: bytes in, frames out to session.c, a bounded queue back.
  *
- * The port is watched edge-triggered. virtio_console (Linux 6.1) reports EPOLLHUP for as long as the
- * host's side is closed, so that a level-triggered watch would spin; it wakes its waiters on every
- * change (data, space, connect, hang-up), so that an edge-triggered one misses nothing and an idle
- * guest sleeps.
+ * The port is watched edge-triggered. virtio_console (Linux 6.1) reports EPOLLHUP for as long as
+ * the host's side is closed, so that a level-triggered watch would spin; it wakes its waiters on
+ * every change (data, space, connect, hang-up), so that an edge-triggered one misses nothing and an
+ * idle guest sleeps.
  */
 #pragma once
 
@@ -23,8 +23,8 @@ struct channel {
 	struct watch port;
 	struct frame_decoder in;
 	struct buf out;
-	size_t sent;    /* bytes of out that the port has taken */
-	bool readable;  /* an edge came and not everything was read yet */
+	size_t sent;   /* bytes of out that the port has taken */
+	bool readable; /* an edge came and not everything was read yet */
 };
 
 /* Opens the port called PROTO_PORT_NAME, waiting until deadline_boottime_ms for it to appear. */

@@ -58,7 +58,7 @@ uint64_t exec_duration_ms(const struct exec *exec)
 static void remove_logs(const struct guest *guest, const char *id)
 {
 	char path[PROTO_EXEC_ID_MAX + 16];
-	static const char *const names[] = {"stdout", "stderr"};
+	static const char *const names[] = { "stdout", "stderr" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", id, names[i]);
@@ -216,7 +216,9 @@ static int launch(struct exec *exec, const struct exec_request *req, struct pipe
 
 static int prepare_and_launch(struct exec *exec, const struct exec_request *req)
 {
-	struct pipes p = {.in = {-1, -1}, .out = {-1, -1}, .err = {-1, -1}, .status = {-1, -1}};
+	struct pipes p = {
+		.in = { -1, -1 }, .out = { -1, -1 }, .err = { -1, -1 }, .status = { -1, -1 }
+	};
 	int r = open_logs(exec, req->log_cap);
 
 	if (r == 0)
@@ -241,15 +243,17 @@ static bool refused(struct guest *guest, const struct exec_request *req, struct 
 		alive += e->phase < EXEC_ENDED || e->cgroup_fd >= 0;
 	}
 	if (len == 0 || strspn(req->exec_id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				"0123456789_-") != len)
-		*f = (struct exec_failure){PROTO_FAIL_BAD_REQUEST, "exec id is malformed"};
+					     "0123456789_-") != len)
+		*f = (struct exec_failure){ PROTO_FAIL_BAD_REQUEST, "exec id is malformed" };
 	else if (exec_find(guest, req->exec_id))
-		*f = (struct exec_failure){PROTO_FAIL_EXISTS, "exec id is in use"};
+		*f = (struct exec_failure){ PROTO_FAIL_EXISTS, "exec id is in use" };
 	else if (running >= PROTO_EXECS_RUNNING_MAX)
-		*f = (struct exec_failure){PROTO_FAIL_LIMIT, "too many commands are running at once"};
+		*f = (struct exec_failure){ PROTO_FAIL_LIMIT,
+					    "too many commands are running at once" };
 	else if (alive >= EXECS_ALIVE_MAX)
-		*f = (struct exec_failure){PROTO_FAIL_LIMIT, "too many earlier commands still have "
-					   "processes running in the background"};
+		*f = (struct exec_failure){ PROTO_FAIL_LIMIT,
+					    "too many earlier commands still have "
+					    "processes running in the background" };
 	else
 		return false;
 	return true;

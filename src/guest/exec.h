@@ -4,8 +4,8 @@
  * An exec goes STARTING -> RUNNING -> ENDING -> ENDED. STARTING: the child has been cloned into its
  * cgroup and reports over a pipe why it cannot run, or nothing. RUNNING: execve worked. ENDING: the
  * command's own process has ended, and what its pipes held at that moment is still being logged.
- * ENDED: the result stands. Background children may still run and write; the pipes stay open and the
- * cgroup stays until the last of them is gone.
+ * ENDED: the result stands. Background children may still run and write; the pipes stay open and
+ * the cgroup stays until the last of them is gone.
  *
  * STARTING -> FAILED: it never ran; the exec is freed as soon as the session was told.
  */
@@ -45,7 +45,7 @@ struct exec {
 	pid_t pid;
 	struct watch status; /* the child's report; closed by execve */
 	struct exec_failure failure;
-	int cgroup_fd;       /* -1 once the group is removed */
+	int cgroup_fd; /* -1 once the group is removed */
 	struct output streams[2];
 	bool with_stdin;
 	struct input input;
@@ -53,7 +53,7 @@ struct exec {
 	bool timed_out, out_of_memory;
 	int wait_status;
 	uint64_t exit_totals[2]; /* of the streams, when the end's output had been logged */
-	unsigned int n_handles; /* of the session, that look at it */
+	unsigned int n_handles;	 /* of the session, that look at it */
 };
 
 /* Starts a command. NULL with failure set when it cannot even be tried; what goes wrong later shows

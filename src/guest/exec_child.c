@@ -1,9 +1,10 @@
 /*
  * The child's side of an exec: between clone and execve.
  *
- * Everything that touches the guest's own files (users, working directory, shell) happens here and not
- * in the agent: a file system that hangs or lies costs this one command, which has a deadline, and
- * not PID 1. What goes wrong is written to the status pipe; execve closes it and so reports success.
+ * Everything that touches the guest's own files (users, working directory, shell) happens here and
+ * not in the agent: a file system that hangs or lies costs this one command, which has a deadline,
+ * and not PID 1. What goes wrong is written to the status pipe; execve closes it and so reports
+ * success.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,18 +25,18 @@
 #include "guest/exec.h"
 #include "guest/users.h"
 
-#define DEFAULT_USER "sandbox"
-#define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define DEFAULT_USER	"sandbox"
+#define PATH_DEFAULT	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define OPEN_FILES_SOFT 1024
 #define OPEN_FILES_HARD 524288
-#define STATUS_FD 3
+#define STATUS_FD	3
 
 static void fail(uint32_t reason, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 
 static void fail(uint32_t reason, const char *fmt, ...)
 {
-	struct exec_failure f = {.reason = reason};
+	struct exec_failure f = { .reason = reason };
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -61,7 +62,8 @@ static void reset_signals(void)
  * number, these among them, so that they are moved up first. */
 static void arrange_descriptors(const struct exec_child *child)
 {
-	const int from[] = {child->stdin_fd, child->stdout_fd, child->stderr_fd, child->status_fd};
+	const int from[] = { child->stdin_fd, child->stdout_fd, child->stderr_fd,
+			     child->status_fd };
 	int high[4];
 
 	for (int i = 0; i < 4; i++)
@@ -74,13 +76,15 @@ static void arrange_descriptors(const struct exec_child *child)
 
 static void reset_limits(void)
 {
-	const struct rlimit files = {.rlim_cur = OPEN_FILES_SOFT, .rlim_max = OPEN_FILES_HARD};
-	const struct rlimit core = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+	const struct rlimit files = { .rlim_cur = OPEN_FILES_SOFT, .rlim_max = OPEN_FILES_HARD };
+	const struct rlimit core = { .rlim_cur = 0, .rlim_max = RLIM_INFINITY };
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, "0", 1) != 1)
-		fail(PROTO_FAIL_RESOURCES, "cannot give up the agent's protection from the "
-		     "out-of-memory killer: %s", strerrordesc_np(errno));
+		fail(PROTO_FAIL_RESOURCES,
+		     "cannot give up the agent's protection from the "
+		     "out-of-memory killer: %s",
+		     strerrordesc_np(errno));
 	close(fd);
 	setrlimit(RLIMIT_NOFILE, &files);
 	setrlimit(RLIMIT_CORE, &core);
@@ -127,8 +131,9 @@ static void enter_cwd(const char *cwd, const struct user *user)
 		return;
 	}
 	if (cwd[0] != '/' && chdir(user->home) < 0)
-		fail(PROTO_FAIL_CWD, "cwd '%s' is relative, and the home '%s' cannot be entered: %s",
-		     cwd, user->home, strerrordesc_np(errno));
+		fail(PROTO_FAIL_CWD,
+		     "cwd '%s' is relative, and the home '%s' cannot be entered: %s", cwd,
+		     user->home, strerrordesc_np(errno));
 	if (chdir(cwd) == 0)
 		return;
 	if (errno == ENOENT)
@@ -164,19 +169,17 @@ static bool is_set(char *const *env, const char *entry)
 static char **make_env(char *const *asked, const struct user *user)
 {
 	char *const login[] = {
-		xstrdup("PATH=" PATH_DEFAULT),
-		xasprintf("HOME=%s", user->home),
-		xasprintf("USER=%s", user->name),
-		xasprintf("LOGNAME=%s", user->name),
-		xasprintf("SHELL=%s", user->shell),
-		xstrdup("LANG=C.UTF-8"),
+		xstrdup("PATH=" PATH_DEFAULT),	    xasprintf("HOME=%s", user->home),
+		xasprintf("USER=%s", user->name),   xasprintf("LOGNAME=%s", user->name),
+		xasprintf("SHELL=%s", user->shell), xstrdup("LANG=C.UTF-8"),
 	};
 	size_t n = 0;
 	char **env;
 
 	while (asked[n]) {
 		if (name_len(asked[n]) == 0)
-			fail(PROTO_FAIL_BAD_REQUEST, "env entry %zu is not of the form NAME=value", n);
+			fail(PROTO_FAIL_BAD_REQUEST, "env entry %zu is not of the form NAME=value",
+			     n);
 		n++;
 	}
 	env = xcalloc(n + ARRAY_SIZE(login) + 1, sizeof(*env));
@@ -191,16 +194,18 @@ static char **make_env(char *const *asked, const struct user *user)
 
 static void run_shell(char *command, char *const *env)
 {
-	static const char *const shells[] = {"/bin/bash", "/bin/sh"};
+	static const char *const shells[] = { "/bin/bash", "/bin/sh" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
-		char *argv[] = {xstrdup(strrchr(shells[i], '/') + 1), xstrdup("-c"), command, NULL};
+		char *argv[] = { xstrdup(strrchr(shells[i], '/') + 1), xstrdup("-c"), command,
+				 NULL };
 
 		execve(shells[i], argv, env);
 		if (errno == E2BIG)
 			fail(PROTO_FAIL_BAD_REQUEST, "command and env together are too long");
 	}
-	fail(PROTO_FAIL_NOT_EXECUTABLE, "the image has neither /bin/bash nor /bin/sh that can run: %s",
+	fail(PROTO_FAIL_NOT_EXECUTABLE,
+	     "the image has neither /bin/bash nor /bin/sh that can run: %s",
 	     strerrordesc_np(errno));
 }
 

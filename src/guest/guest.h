@@ -16,14 +16,14 @@ struct guest {
 	struct poller poller;
 	struct channel channel;
 	struct session session;
-	struct watch signals;     /* signalfd: SIGCHLD */
+	struct watch signals; /* signalfd: SIGCHLD */
 	struct exec *execs, *last_exec;
-	int exec_dir_fd;          /* the logs' directory, on the disk */
-	int cgroup_fd;            /* parent of the execs' groups */
+	int exec_dir_fd; /* the logs' directory, on the disk */
+	int cgroup_fd;	 /* parent of the execs' groups */
 	int null_fd;
-	uint64_t epoch;           /* of the last HELLO that gave an identity */
+	uint64_t epoch; /* of the last HELLO that gave an identity */
 	uint64_t mem_total_kib;
-	uint64_t log_budget;      /* bytes that the logs of ended execs may keep together */
+	uint64_t log_budget; /* bytes that the logs of ended execs may keep together */
 	char os_name[128];
-	char chunk[64 * 1024];    /* scratch for moving bytes; never used across a callback */
+	char chunk[64 * 1024]; /* scratch for moving bytes; never used across a callback */
 };

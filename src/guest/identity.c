@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-#define HOSTS_MAX (256u * 1024u)
+#define HOSTS_MAX   (256u * 1024u)
 #define OWN_ADDRESS "127.0.1.1"
 
 /* The kernel's generator is seeded and its current keys are thrown away: two forks of one snapshot
@@ -24,7 +24,7 @@
 static int add_entropy(const uint8_t entropy[PROTO_ENTROPY_LEN])
 {
 	/* struct rand_pool_info: entropy in bits, size in bytes, data. */
-	uint32_t pool[2 + PROTO_ENTROPY_LEN / 4] = {PROTO_ENTROPY_LEN * 8, PROTO_ENTROPY_LEN};
+	uint32_t pool[2 + PROTO_ENTROPY_LEN / 4] = { PROTO_ENTROPY_LEN * 8, PROTO_ENTROPY_LEN };
 	_cleanup_close_ int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 	int r = 0;
 
@@ -47,8 +47,8 @@ int identity_set_clock(uint64_t unix_us)
 	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? -errno : 0;
 }
 
-/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced and
- * not followed. No fsync: an identity is applied again after every boot. */
+/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced
+ * and not followed. No fsync: an identity is applied again after every boot. */
 static int replace_file(const char *path, const char *text, size_t len, mode_t mode)
 {
 	char temporary[256];
@@ -99,7 +99,8 @@ static int write_hosts(const char *hostname)
 
 	if (read_text("/etc/hosts", &old) < 0 || old.len == 0) {
 		buf_reset(&old);
-		buf_append_str(&old, "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+		buf_append_str(&old,
+			       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
 	}
 	for (line = old.data; *line;) {
 		const char *newline = strchr(line, '\n');

@@ -8,14 +8,14 @@
 
 #include "skerry/guest_proto.h"
 
-#define IDENTITY_HOSTNAME_MAX 63u
+#define IDENTITY_HOSTNAME_MAX	63u
 #define IDENTITY_MACHINE_ID_LEN 32u
 
 struct identity {
 	uint64_t epoch;
 	uint64_t unix_us;
 	uint8_t entropy[PROTO_ENTROPY_LEN];
-	char *hostname;   /* one label of a name */
+	char *hostname;	  /* one label of a name */
 	char *machine_id; /* 32 lower-case hex digits */
 };
 

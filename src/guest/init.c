@@ -37,7 +37,7 @@
 #include "base/str.h"
 
 #define DEVICE_WAIT_MS 10000
-#define SAFE (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+#define SAFE	       (MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 void init_fatal(const char *fmt, ...)
 {
@@ -113,7 +113,8 @@ void init_modules(void)
 
 	if (file_read("/modules/list", 64 * 1024, &list) < 0 || list.len == 0)
 		return; /* everything is built in */
-	for (char *name = strtok_r(list.data, "\n", &save); name; name = strtok_r(NULL, "\n", &save))
+	for (char *name = strtok_r(list.data, "\n", &save); name;
+	     name = strtok_r(NULL, "\n", &save))
 		load_module(name);
 }
 
@@ -137,7 +138,7 @@ static void get_parameter(const char *name, char *out, size_t out_size)
 
 static void wait_for_device(const char *path)
 {
-	const struct timespec pause = {.tv_nsec = 1000000};
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	int64_t deadline = clock_boottime_ms() + DEVICE_WAIT_MS;
 
 	while (access(path, F_OK) < 0) {
@@ -230,7 +231,7 @@ int init_root(void)
 
 void init_network(void)
 {
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 	_cleanup_close_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct stat st;
 	int fd;

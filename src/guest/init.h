@@ -1,8 +1,9 @@
-/* From the kernel's initramfs to the guest's own root: mounts, modules, the overlay. Once, at boot. */
+/* From the kernel's initramfs to the guest's own root: mounts, modules, the overlay. Once, at boot.
+ */
 #pragma once
 
-/* The steps before anything can be mounted: /proc, /sys, /dev and the console as descriptors 0 to 2.
- * A failure here and below is fatal: see init_fatal. */
+/* The steps before anything can be mounted: /proc, /sys, /dev and the console as descriptors 0
+ * to 2. A failure here and below is fatal: see init_fatal. */
 void init_early(void);
 /* Loads the modules of /modules/list in its order. */
 void init_modules(void);
@@ -12,5 +13,6 @@ int init_root(void);
 /* Loopback, and files in /etc that programs expect. */
 void init_network(void);
 
-/* Says why on the console and restarts the machine, which ends the VMM (it runs with -no-reboot). */
+/* Says why on the console and restarts the machine, which ends the VMM (it runs with -no-reboot).
+ */
 void init_fatal(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -45,7 +45,7 @@ void input_begin(struct input *in, struct poller *poller, int pipe_fd)
 {
 	*in = (struct input){
 		.poller = poller,
-		.pipe = {.fd = pipe_fd, .fn = on_pipe, .owner = in},
+		.pipe = { .fd = pipe_fd, .fn = on_pipe, .owner = in },
 		.pending = BUF_INIT,
 	};
 }

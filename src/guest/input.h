@@ -14,11 +14,11 @@
 
 struct input {
 	struct poller *poller;
-	struct watch pipe;   /* fd -1: no stdin, or closed */
+	struct watch pipe; /* fd -1: no stdin, or closed */
 	struct buf pending;
-	uint64_t received;   /* absolute: bytes taken from the host */
-	uint64_t consumed;   /* absolute: bytes the command's pipe took, or that were dropped */
-	bool close_asked;    /* close the pipe when nothing is pending */
+	uint64_t received; /* absolute: bytes taken from the host */
+	uint64_t consumed; /* absolute: bytes the command's pipe took, or that were dropped */
+	bool close_asked;  /* close the pipe when nothing is pending */
 };
 
 /* pipe_fd: write end, non-blocking, handed over; -1: the exec has no stdin. */

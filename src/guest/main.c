@@ -1,11 +1,12 @@
 /*
- * PID 1 of the guest, and the agent: boots the machine into its image, then serves the host over the
- * virtio-serial port (guest_proto.h) until the machine ends.
+ * PID 1 of the guest, and the agent: boots the machine into its image, then serves the host over
+ * the virtio-serial port (guest_proto.h) until the machine ends.
  *
- * Theory of operation. One thread and one epoll set. A round: read what the host sent, hand out frames
- * to those who wait for them, write, sleep until something happens: the port (channel.c), a command's
- * pipes (output.c, input.c), a child that ended (exec.c), a deadline. Nothing here blocks on a command
- * or on the host; what could block on the guest's own files runs in the commands' children.
+ * Theory of operation. One thread and one epoll set. A round: read what the host sent, hand out
+ * frames to those who wait for them, write, sleep until something happens: the port (channel.c), a
+ * command's pipes (output.c, input.c), a child that ended (exec.c), a deadline. Nothing here blocks
+ * on a command or on the host; what could block on the guest's own files runs in the commands'
+ * children.
  *
  * Nothing of the guest can take the agent away: its memory is locked and out of the reach of the
  * out-of-memory killer, it has priority on the processor, and commands live in cgroups with limits
@@ -38,17 +39,17 @@
 #include "guest/guest.h"
 #include "guest/init.h"
 
-#define PORT_WAIT_MS 10000
-#define OPEN_FILES 16384   /* EXECS_ALIVE_MAX and EXECS_KEPT_MAX times 7, and some */
-#define OWN_PRIORITY (-10)
+#define PORT_WAIT_MS	10000
+#define OPEN_FILES	16384 /* EXECS_ALIVE_MAX and EXECS_KEPT_MAX times 7, and some */
+#define OWN_PRIORITY	(-10)
 #define PUMPS_PER_ROUND 16 /* then the commands' pipes have their turn */
-#define LOG_SHARE 8        /* logs of ended execs may fill that part of the disk */
+#define LOG_SHARE	8  /* logs of ended execs may fill that part of the disk */
 
-/* Also for what is allocated later. Children do not inherit any of it but the priority, the limit and
- * the score, which exec_child.c takes back. */
+/* Also for what is allocated later. Children do not inherit any of it but the priority, the limit
+ * and the score, which exec_child.c takes back. */
 static void protect_self(void)
 {
-	const struct rlimit files = {.rlim_cur = OPEN_FILES, .rlim_max = OPEN_FILES};
+	const struct rlimit files = { .rlim_cur = OPEN_FILES, .rlim_max = OPEN_FILES };
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, "-1000", 5) != 5)
@@ -130,7 +131,8 @@ static void boot(struct guest *guest)
 	read_os_name(guest->os_name, sizeof(guest->os_name));
 	guest->cgroup_fd = cgroup_setup(guest->mem_total_kib);
 	if (guest->cgroup_fd < 0)
-		init_fatal("cannot make the commands' cgroup: %s", strerrordesc_np(-guest->cgroup_fd));
+		init_fatal("cannot make the commands' cgroup: %s",
+			   strerrordesc_np(-guest->cgroup_fd));
 	guest->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (guest->null_fd < 0)
 		init_fatal("cannot open /dev/null: %s", strerrordesc_np(errno));
@@ -190,10 +192,11 @@ static void run(struct guest *guest)
 
 int main(void)
 {
-	static struct guest guest = {.cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1};
+	static struct guest guest = { .cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1 };
 
 	if (getpid() != 1) {
-		fputs("skerry-guest is the init process of a sandbox and does not run elsewhere\n", stderr);
+		fputs("skerry-guest is the init process of a sandbox and does not run elsewhere\n",
+		      stderr);
 		return 2;
 	}
 	log_init(LOG_LVL_WARN);

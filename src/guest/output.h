@@ -20,14 +20,15 @@ struct output {
 	struct exec *exec;
 	struct watch pipe;
 	struct capture log;
-	bool ended;        /* every writer has closed */
-	bool draining;     /* the command has ended: drain_left was in the pipe then */
+	bool ended;    /* every writer has closed */
+	bool draining; /* the command has ended: drain_left was in the pipe then */
 	size_t drain_left;
 };
 
 /* Takes over the pipe's read end (non-blocking). */
 void output_begin(struct output *o, struct exec *exec, int pipe_fd);
-/* The command's own process has ended: from here on, what the pipe holds now counts as its output. */
+/* The command's own process has ended: from here on, what the pipe holds now counts as its output.
+ */
 void output_drain(struct output *o);
 bool output_drained(const struct output *o);
 /* Reads on or pauses, as the followers stand now. */

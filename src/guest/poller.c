@@ -9,13 +9,13 @@
 
 int poller_init(struct poller *p)
 {
-	*p = (struct poller){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+	*p = (struct poller){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
 	return p->epoll_fd < 0 ? -errno : 0;
 }
 
 void poller_resume(struct poller *p, struct watch *w, uint32_t events)
 {
-	struct epoll_event e = {.events = events, .data.ptr = w};
+	struct epoll_event e = { .events = events, .data.ptr = w };
 
 	if (epoll_ctl(p->epoll_fd, w->in_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &e) < 0) {
 		log_error("cannot watch a descriptor", "fd=%d errno=%d", w->fd, errno);
@@ -24,9 +24,10 @@ void poller_resume(struct poller *p, struct watch *w, uint32_t events)
 	w->in_set = true;
 }
 
-void poller_add(struct poller *p, struct watch *w, int fd, uint32_t events, watch_fn fn, void *owner)
+void poller_add(struct poller *p, struct watch *w, int fd, uint32_t events, watch_fn fn,
+		void *owner)
 {
-	*w = (struct watch){.fd = fd, .fn = fn, .owner = owner};
+	*w = (struct watch){ .fd = fd, .fn = fn, .owner = owner };
 	poller_resume(p, w, events);
 }
 

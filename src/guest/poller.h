@@ -1,6 +1,7 @@
 /*
  * The guest agent's epoll set. A watch is embedded in the object that owns the descriptor; the
- * descriptor stays that object's. A watch may be removed, and its memory freed, inside any callback.
+ * descriptor stays that object's. A watch may be removed, and its memory freed, inside any
+ * callback.
  */
 #pragma once
 
@@ -12,7 +13,7 @@ struct watch;
 typedef void (*watch_fn)(struct watch *watch, uint32_t events);
 
 struct watch {
-	int fd;      /* -1: not in use */
+	int fd; /* -1: not in use */
 	bool in_set;
 	watch_fn fn;
 	void *owner; /* for fn */
@@ -27,8 +28,10 @@ struct poller {
 };
 
 int poller_init(struct poller *p); /* 0 or -errno */
-/* Watches fd; aborts when the kernel has no memory for it, as there is nothing sensible to do then. */
-void poller_add(struct poller *p, struct watch *w, int fd, uint32_t events, watch_fn fn, void *owner);
+/* Watches fd; aborts when the kernel has no memory for it, as there is nothing sensible to do then.
+ */
+void poller_add(struct poller *p, struct watch *w, int fd, uint32_t events, watch_fn fn,
+		void *owner);
 /* Takes the watch out of the set or puts it back. Out of the set not even a hang-up is reported. */
 void poller_pause(struct poller *p, struct watch *w);
 void poller_resume(struct poller *p, struct watch *w, uint32_t events);

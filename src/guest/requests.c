@@ -1,8 +1,8 @@
 /*
  * What the host asks for: one function a request. Payloads are parsed here and nowhere else in the
- * guest. A malformed request ends the session, a well-formed one that cannot be fulfilled gets FAILED;
- * frames for handles that are not open are ignored, because the host may send them before it has seen
- * that a handle was closed.
+ * guest. A malformed request ends the session, a well-formed one that cannot be fulfilled gets
+ * FAILED; frames for handles that are not open are ignored, because the host may send them before
+ * it has seen that a handle was closed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,8 +18,8 @@
 #include "guest/handles.h"
 #include "guest/identity.h"
 
-#define CWD_MAX 4095u
-#define USER_MAX 255u
+#define CWD_MAX	  4095u
+#define USER_MAX  255u
 #define N_ENV_MAX 4096u
 
 /* A string of the payload as a C string; one with a NUL in it makes the reader bad. Never NULL. */
@@ -69,7 +69,7 @@ static bool handle_hello(struct session *s, const struct proto_header *header,
 			 struct frame_reader *r)
 {
 	uint32_t version = frame_get_u32(r), applied = 0;
-	struct identity id = {.epoch = frame_get_u64(r), .unix_us = frame_get_u64(r)};
+	struct identity id = { .epoch = frame_get_u64(r), .unix_us = frame_get_u64(r) };
 	struct frame_slice entropy = frame_get_bytes(r, PROTO_ENTROPY_LEN);
 
 	id.hostname = get_text(r, IDENTITY_HOSTNAME_MAX);
@@ -142,7 +142,9 @@ static void follow_new(struct handle *h, const uint64_t credit[2], bool backpres
 {
 	for (int i = 0; i < 2; i++)
 		h->follows[i] = (struct follow){
-			.active = true, .backpressure = backpressure, .credit = credit[i],
+			.active = true,
+			.backpressure = backpressure,
+			.credit = credit[i],
 		};
 }
 
@@ -152,7 +154,8 @@ static bool handle_available(struct session *s, uint32_t id, struct exec_failure
 	if (s->n_handles < PROTO_HANDLES_MAX)
 		return true;
 	*failure = (struct exec_failure){
-		.reason = PROTO_FAIL_LIMIT, .message = "too many commands are being looked at",
+		.reason = PROTO_FAIL_LIMIT,
+		.message = "too many commands are being looked at",
 	};
 	return false;
 }
@@ -160,8 +163,8 @@ static bool handle_available(struct session *s, uint32_t id, struct exec_failure
 static bool handle_exec(struct session *s, const struct proto_header *header,
 			struct frame_reader *r)
 {
-	struct exec_request req = {0};
-	struct exec_failure failure = {0};
+	struct exec_request req = { 0 };
+	struct exec_failure failure = { 0 };
 	struct exec *exec = NULL;
 	uint64_t credit[2];
 	bool good;

@@ -24,7 +24,7 @@ struct handle *handle_open(struct session *s, uint32_t id, struct exec *exec)
 
 	if (!h)
 		abort();
-	*h = (struct handle){.id = id, .exec = exec, .next = s->first};
+	*h = (struct handle){ .id = id, .exec = exec, .next = s->first };
 	if (s->first)
 		s->first->prev = h;
 	s->first = h;
@@ -97,7 +97,8 @@ void handle_send_failed(struct session *s, uint32_t id, const struct exec_failur
 	size_t frame = frame_begin(out, PROTO_FAILED, 0, id);
 
 	frame_put_u32(out, failure->reason);
-	frame_put_string(out, failure->message, strnlen(failure->message, sizeof(failure->message)));
+	frame_put_string(out, failure->message,
+			 strnlen(failure->message, sizeof(failure->message)));
 	frame_end(out, frame);
 }
 
@@ -130,7 +131,7 @@ static void send_exit(struct session *s, struct handle *h)
 	frame_put_u32(out, signaled ? UINT32_MAX : (uint32_t)WEXITSTATUS(exec->wait_status));
 	frame_put_u32(out, signaled ? (uint32_t)WTERMSIG(exec->wait_status) : 0);
 	frame_put_u32(out, (exec->timed_out ? PROTO_EXIT_TIMED_OUT : 0) |
-			   (exec->out_of_memory ? PROTO_EXIT_OOM : 0));
+				   (exec->out_of_memory ? PROTO_EXIT_OOM : 0));
 	frame_put_u64(out, exec_duration_ms(exec));
 	frame_put_u64(out, exec->exit_totals[0]);
 	frame_put_u64(out, exec->exit_totals[1]);
@@ -255,7 +256,7 @@ bool session_pump(struct session *s)
 	unsigned int idle = 0;
 	bool any = false;
 
-	while (idle < s->n_handles && channel_has_room(&s->guest->channel)) {
+	while (s->first && idle < s->n_handles && channel_has_room(&s->guest->channel)) {
 		struct handle *h = s->turn ? s->turn : s->first;
 
 		s->turn = h->next;

@@ -1,9 +1,10 @@
 /*
- * The conversation with one connected host: greeting, requests, handles, and the fair distribution of
- * the port among those who follow output. It ends with the connection; the commands do not.
+ * The conversation with one connected host: greeting, requests, handles, and the fair distribution
+ * of the port among those who follow output. It ends with the connection; the commands do not.
  *
- * What has to be sent to a handle is not queued but derived from its state and its exec's state when
- * the port has room (session_pump): memory does not grow, and every handle gets one frame a turn.
+ * What has to be sent to a handle is not queued but derived from its state and its exec's state
+ * when the port has room (session_pump): memory does not grow, and every handle gets one frame a
+ * turn.
  */
 #pragma once
 
@@ -17,10 +18,10 @@ struct exec;
 struct output;
 
 struct follow {
-	bool active;        /* until its EOF is sent */
+	bool active; /* until its EOF is sent */
 	bool backpressure;
 	unsigned int answers_due; /* FOLLOWINGs to be sent; the host counts them */
-	uint64_t offset;    /* of the next byte to send */
+	uint64_t offset;	  /* of the next byte to send */
 	uint64_t credit;
 };
 
@@ -28,8 +29,8 @@ struct handle {
 	struct handle *next, *prev;
 	uint32_t id;
 	struct exec *exec;
-	bool attached;      /* by ATTACH: wants STATE, not STARTED */
-	bool answered;      /* STARTED or STATE was sent */
+	bool attached; /* by ATTACH: wants STATE, not STARTED */
+	bool answered; /* STARTED or STATE was sent */
 	bool exit_sent;
 	uint64_t window_sent;
 	struct follow follows[2];
@@ -37,8 +38,8 @@ struct handle {
 
 struct session {
 	struct guest *guest;
-	bool begun;         /* a marker was seen */
-	bool greeted;       /* HELLO was answered */
+	bool begun;   /* a marker was seen */
+	bool greeted; /* HELLO was answered */
 	struct handle *first, *turn;
 	unsigned int n_handles;
 };

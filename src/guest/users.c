@@ -24,7 +24,7 @@ static size_t split(const char *line, size_t len, struct field fields[FIELDS_MAX
 		const char *colon = memchr(line, ':', len);
 		size_t part = colon ? (size_t)(colon - line) : len;
 
-		fields[n++] = (struct field){line, part};
+		fields[n++] = (struct field){ line, part };
 		if (!colon)
 			break;
 		line += part + 1;
@@ -76,7 +76,7 @@ static bool next_line(const char **text, size_t *left, struct field *ret)
 	if (*left == 0)
 		return false;
 	newline = memchr(*text, '\n', *left);
-	*ret = (struct field){*text, newline ? (size_t)(newline - *text) : *left};
+	*ret = (struct field){ *text, newline ? (size_t)(newline - *text) : *left };
 	*text += ret->len + (newline ? 1 : 0);
 	*left -= ret->len + (newline ? 1 : 0);
 	return true;
@@ -107,7 +107,7 @@ static bool lists_member(struct field members, const char *name)
 		const char *comma = memchr(members.data, ',', members.len);
 		size_t part = comma ? (size_t)(comma - members.data) : members.len;
 
-		if (field_is((struct field){members.data, part}, name))
+		if (field_is((struct field){ members.data, part }, name))
 			return true;
 		if (!comma)
 			return false;

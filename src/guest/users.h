@@ -1,16 +1,16 @@
 /*
- * /etc/passwd and /etc/group of the guest: pure parsers over their text. The files belong to whoever
- * is root in the guest: lines that make no sense are skipped, and nothing is trusted to be short.
- * No NSS: a static program has none, and a directory service has no business in PID 1.
+ * /etc/passwd and /etc/group of the guest: pure parsers over their text. The files belong to
+ * whoever is root in the guest: lines that make no sense are skipped, and nothing is trusted to be
+ * short. No NSS: a static program has none, and a directory service has no business in PID 1.
  */
 #pragma once
 
 #include <stddef.h>
 #include <sys/types.h>
 
-#define USERS_FILE_MAX (1024u * 1024u)
-#define USER_NAME_MAX 256
-#define USER_PATH_MAX 4096
+#define USERS_FILE_MAX	(1024u * 1024u)
+#define USER_NAME_MAX	256
+#define USER_PATH_MAX	4096
 #define USER_GROUPS_MAX 256
 
 struct user {
@@ -23,6 +23,6 @@ struct user {
 
 /* The first line of that name; 0 or -ENOENT. */
 int user_find(const char *passwd, size_t len, const char *name, struct user *ret);
-/* The primary group and every group that names the user, without repetition; at most max (>= 1), the
- * rest is left out. Returns how many. */
+/* The primary group and every group that names the user, without repetition; at most max (>= 1),
+ * the rest is left out. Returns how many. */
 size_t user_groups(const char *group, size_t len, const struct user *user, gid_t *out, size_t max);

@@ -1,24 +1,24 @@
 /*
  * Frames: encoding, payload cursor and the stream decoder. See frame.h and guest_proto.h.
  *
- * Theory of operation of the decoder. Bytes are appended to d->in by frame_feed; frame_next looks at
- * d->in from d->consumed on and moves d->consumed past what it used. Nothing is moved in memory until
- * the next frame_feed, so that many small frames in one read cost one memmove, not one each, and the
- * payload of the current frame stays where it is.
+ * Theory of operation of the decoder. Bytes are appended to d->in by frame_feed; frame_next looks
+ * at d->in from d->consumed on and moves d->consumed past what it used. Nothing is moved in memory
+ * until the next frame_feed, so that many small frames in one read cost one memmove, not one each,
+ * and the payload of the current frame stays where it is.
  *
- * The decoder is in one of two modes. Searching: everything is dropped up to a marker. Frame mode: a
- * header or a marker is expected; anything else is FRAME_LOST and back to searching. A frame whose
- * checksum is wrong was completed by bytes that do not belong to it, a marker perhaps among them:
- * therefore the search begins inside the bad frame and not behind it.
+ * The decoder is in one of two modes. Searching: everything is dropped up to a marker. Frame mode:
+ * a header or a marker is expected; anything else is FRAME_LOST and back to searching. A frame
+ * whose checksum is wrong was completed by bytes that do not belong to it, a marker perhaps among
+ * them: therefore the search begins inside the bad frame and not behind it.
  */
 #include "proto/frame.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define HEADER_LEN sizeof(struct proto_header)
-#define CHECKED_FROM 4u /* the checksum begins behind the magic */
-#define CHECKED_TO 16u  /* and covers the header up to the checksum itself */
+#define HEADER_LEN   sizeof(struct proto_header)
+#define CHECKED_FROM 4u	 /* the checksum begins behind the magic */
+#define CHECKED_TO   16u /* and covers the header up to the checksum itself */
 
 static_assert(sizeof(PROTO_MARKER) == PROTO_MARKER_LEN + 1, "marker length");
 
@@ -30,7 +30,8 @@ static void store_u32(uint8_t *out, uint32_t v)
 
 static uint32_t load_u32(const uint8_t *in)
 {
-	return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+	return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 |
+	       (uint32_t)in[3] << 24;
 }
 
 static uint64_t load_u64(const uint8_t *in)
@@ -40,8 +41,8 @@ static uint64_t load_u64(const uint8_t *in)
 
 /*
  * One multiplication for eight bytes: it runs in an emulated guest for every byte of output, where
- * a table-driven CRC is several times slower. It is no defence against an adversary (who can compute
- * it too), only against frames that were cut off and completed by something else.
+ * a table-driven CRC is several times slower. It is no defence against an adversary (who can
+ * compute it too), only against frames that were cut off and completed by something else.
  */
 static uint64_t checksum_add(uint64_t h, const uint8_t *data, size_t len)
 {
@@ -172,8 +173,8 @@ struct frame_slice frame_get_bytes(struct frame_reader *r, size_t len)
 {
 	const uint8_t *at = take(r, len);
 
-	return at ? (struct frame_slice){.data = (const char *)at, .len = len}
-		  : (struct frame_slice){.data = "", .len = 0};
+	return at ? (struct frame_slice){ .data = (const char *)at, .len = len }
+		  : (struct frame_slice){ .data = "", .len = 0 };
 }
 
 struct frame_slice frame_get_string(struct frame_reader *r, size_t max_len)
@@ -199,7 +200,9 @@ bool frame_done(const struct frame_reader *r)
 
 void frame_decoder_init(struct frame_decoder *d, uint32_t max_payload)
 {
-	*d = (struct frame_decoder){.in = BUF_INIT, .max_payload = max_payload, .searching = true};
+	*d = (struct frame_decoder){ .in = BUF_INIT,
+				     .max_payload = max_payload,
+				     .searching = true };
 }
 
 void frame_decoder_clear(struct frame_decoder *d)
@@ -296,7 +299,7 @@ enum frame_event frame_next(struct frame_decoder *d)
 		return FRAME_NEED_MORE;
 	if (checksum(at, d->header.length) != d->header.checksum)
 		return lost(d);
-	d->payload = (struct frame_reader){.data = at + HEADER_LEN, .left = d->header.length};
+	d->payload = (struct frame_reader){ .data = at + HEADER_LEN, .left = d->header.length };
 	d->consumed += HEADER_LEN + d->header.length;
 	return FRAME_FRAME;
 }

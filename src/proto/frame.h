@@ -1,6 +1,6 @@
 /*
- * Encoding and decoding of guest_proto.h: pure functions over memory, no I/O, used by both sides and
- * fuzzed. Integers are little-endian on the wire whatever the machine.
+ * Encoding and decoding of guest_proto.h: pure functions over memory, no I/O, used by both sides
+ * and fuzzed. Integers are little-endian on the wire whatever the machine.
  */
 #pragma once
 
@@ -13,7 +13,8 @@
 
 /* ---- writing: appends to a buffer ---- */
 
-/* Starts a frame; its length is filled in by frame_end. Returns the position to pass to frame_end. */
+/* Starts a frame; its length is filled in by frame_end. Returns the position to pass to frame_end.
+ */
 size_t frame_begin(struct buf *out, uint8_t type, uint16_t flags, uint32_t handle);
 void frame_end(struct buf *out, size_t begin);
 void frame_put_u8(struct buf *out, uint8_t v);
@@ -51,17 +52,17 @@ bool frame_done(const struct frame_reader *r);
 
 enum frame_event {
 	FRAME_NEED_MORE, /* feed more bytes */
-	FRAME_MARKER,    /* a marker was seen; nonce is in decoder->nonce */
-	FRAME_FRAME,     /* a whole frame: decoder->header, decoder->payload */
-	FRAME_LOST,      /* bad magic, version, length or checksum: the decoder now searches for a
+	FRAME_MARKER,	 /* a marker was seen; nonce is in decoder->nonce */
+	FRAME_FRAME,	 /* a whole frame: decoder->header, decoder->payload */
+	FRAME_LOST,	 /* bad magic, version, length or checksum: the decoder now searches for a
 			    marker, beginning within the bad frame */
 };
 
 struct frame_decoder {
-	struct buf in;       /* never more than max_payload + a header + a read beyond consumed */
-	size_t consumed;     /* bytes of in that earlier events used; dropped by frame_feed */
+	struct buf in;	 /* never more than max_payload + a header + a read beyond consumed */
+	size_t consumed; /* bytes of in that earlier events used; dropped by frame_feed */
 	uint32_t max_payload;
-	bool searching;      /* dropping bytes until a marker */
+	bool searching; /* dropping bytes until a marker */
 	uint8_t nonce[PROTO_NONCE_LEN];
 	struct proto_header header;  /* of the current frame, in host order */
 	struct frame_reader payload; /* valid until the next call of frame_next or frame_feed */
@@ -75,6 +76,6 @@ void frame_decoder_reset(struct frame_decoder *d);
 /* Searches for the next marker from here on (the one just seen was not ours). */
 void frame_decoder_search(struct frame_decoder *d);
 void frame_feed(struct frame_decoder *d, const void *data, size_t len);
-/* The next event. Call until FRAME_NEED_MORE. In frame mode a marker is recognised where a header is
- * expected. */
+/* The next event. Call until FRAME_NEED_MORE. In frame mode a marker is recognised where a header
+ * is expected. */
 enum frame_event frame_next(struct frame_decoder *d);

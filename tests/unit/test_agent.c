@@ -1,6 +1,6 @@
 /*
- * The host's channel against a guest that is played by a thread: one that keeps to the protocol, and
- * ones that do everything else. A bad guest costs its own channel, nothing more.
+ * The host's channel against a guest that is played by a thread: one that keeps to the protocol,
+ * and ones that do everything else. A bad guest costs its own channel, nothing more.
  */
 #include "unit.h"
 
@@ -18,7 +18,7 @@
 #include "proto/frame.h"
 
 #define IN_MS(n) (clock_boottime_ms() + (n))
-#define CREDIT 1000
+#define CREDIT	 1000
 
 /* ---- the other side ---- */
 
@@ -201,8 +201,8 @@ static int open_agent(struct fixture *f, int timeout_ms, struct err *err)
 		.machine_id = "00112233445566778899aabbccddeeff",
 	};
 
-	return agent_open(f->loop, f->peer.path, &identity, IN_MS(timeout_ms), on_closed, f, &f->agent,
-			  &f->info, err);
+	return agent_open(f->loop, f->peer.path, &identity, IN_MS(timeout_ms), on_closed, f,
+			  &f->agent, &f->info, err);
 }
 
 static void must_open(struct fixture *f)

@@ -7,7 +7,7 @@
 
 #include "guest/capture.h"
 
-#define CAP (256u * 1024u)
+#define CAP   (256u * 1024u)
 #define CHUNK 50000u
 
 static char dir[SCRATCH_SIZE];

@@ -1,4 +1,5 @@
-/* Frames: what is written is read, however the stream is cut, and nothing else is taken for a frame. */
+/* Frames: what is written is read, however the stream is cut, and nothing else is taken for a
+ * frame. */
 #include "unit.h"
 
 #include <string.h>

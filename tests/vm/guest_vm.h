@@ -38,6 +38,8 @@ void vm_stop(struct vm *vm);
 void vm_connect(struct vm *vm, bool with_identity);
 void vm_disconnect(struct vm *vm);
 
+void vm_sleep_ms(int ms);
+
 /* ---- a command as a test sees it ---- */
 
 struct command {
@@ -52,23 +54,23 @@ struct command {
 	struct agent_exec_state state;
 	struct agent_exit exit;
 	struct err err;
-	uint64_t window;        /* input may be sent up to here */
-	struct buf output[2];   /* first KEEP_MAX bytes */
-	uint64_t next[2];       /* offset behind the last byte or gap */
-	uint64_t received[2];   /* bytes that came */
+	uint64_t window;      /* input may be sent up to here */
+	struct buf output[2]; /* first KEEP_MAX bytes */
+	uint64_t next[2];     /* offset behind the last byte or gap */
+	uint64_t received[2]; /* bytes that came */
 	uint64_t gap_from[2], gap_to[2];
-	uint64_t hash[2];       /* FNV-1a of every byte that came */
-	uint64_t hold_at[2];    /* no more credit is given from this many bytes on; 0: no limit */
+	uint64_t hash[2];    /* FNV-1a of every byte that came */
+	uint64_t hold_at[2]; /* no more credit is given from this many bytes on; 0: no limit */
 };
 
-#define KEEP_MAX (1024 * 1024)
+#define KEEP_MAX  (1024 * 1024)
 #define FNV_START 0xcbf29ce484222325u
-#define CREDIT (256u * 1024u)
+#define CREDIT	  (256u * 1024u)
 uint64_t fnv_add(uint64_t hash, const void *data, size_t len);
 
 void command_init(struct command *c, struct vm *vm);
-/* Starts under an id of its own (which begins with that of spec), with credit where spec gives none.
- * Does not wait. */
+/* Starts under an id of its own (which begins with that of spec), with credit where spec gives
+ * none. Does not wait. */
 void command_start(struct command *c, const struct agent_exec_spec *spec);
 void command_attach(struct command *c, const char *id);
 void command_follow(struct command *c, int stream, uint64_t offset, bool backpressure);
@@ -82,10 +84,11 @@ void command_free(struct command *c);
 
 bool has_started(const struct command *c);
 bool has_exited(const struct command *c);
-bool has_ended(const struct command *c);  /* exit and both ends of output, or a failure */
+bool has_ended(const struct command *c); /* exit and both ends of output, or a failure */
 bool has_failed(const struct command *c);
 
-/* Initialises and runs to the end, and checks that it came within three minutes (the machine may be busy). The caller frees c. */
+/* Initialises and runs to the end, and checks that it came within three minutes (the machine may be
+ * busy). The caller frees c. */
 void run(struct command *c, struct vm *vm, const struct agent_exec_spec *spec);
 /* Runs a shell command as the given user (NULL: sandbox), expects exit code 0 and returns what it
  * printed, without the last newline. The caller frees. */
