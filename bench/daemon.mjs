@@ -6,12 +6,28 @@ import path from 'node:path';
 
 import { startDaemon } from '../tests/api/lib/daemon.mjs';
 
+// The parents of the VMs' cgroups outlive a daemon, which may come again; these do not.
+function removeCgroups(name) {
+	for (const dir of ['', ...fs.readdirSync('/sys/fs/cgroup')])
+		try {
+			fs.rmdirSync(path.join('/sys/fs/cgroup', dir, name));
+		} catch {
+			// not there, or in use by another run
+		}
+}
+
 export async function daemonFor({ image }) {
 	if (process.getuid() !== 0)
 		throw new Error('the benchmarks make virtual machines and need root');
 	const cgroup = `skerry-bench-${process.pid}`; // apart from those of other daemons of this machine
 	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 64 }, vm: { cgroup } } });
 
+	const stop = daemon.stop.bind(daemon);
+
+	daemon.stop = async () => {
+		await stop();
+		[cgroup, 'skerry-bench'].forEach(removeCgroups);
+	};
 	try {
 		process.stderr.write(`image ${image} …\n`);
 		await daemon.ensureImage(image);
