@@ -25,6 +25,13 @@
 
 static struct fixture fixture;
 
+static void pause_ms(int ms)
+{
+	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
 static void restore(struct machine_run *m)
 {
 	machine_prepare(m, &fixture);
@@ -126,7 +133,7 @@ static void idle_machine_has_little_private_memory(void **state)
 
 	restore_and_connect(&m);
 	assert_shell(&m, NULL, "true", "");
-	sleep_ms(1000);
+	pause_ms(1000);
 	record = machine_record(&m);
 	dirty_kb = read_rollup_kb(record.vmm_pid, "Private_Dirty:") +
 		   read_rollup_kb(record.warden_pid, "Private_Dirty:");
@@ -167,7 +174,7 @@ static void extending_moves_the_deadline(void **state)
 		vmm_extend(fixture.driver, &m.vm, second_ms, clock_boottime_ms() + 2000, &err), 0);
 	assert_true(machine_record(&m).expires_boottime_ms == second_ms);
 	while (clock_boottime_ms() < first_ms + 300)
-		sleep_ms(50);
+		pause_ms(50);
 	machine_connect(&m);
 	assert_shell(&m, NULL, "echo here", "here");
 	machine_disconnect(&m);
@@ -184,7 +191,7 @@ static void extending_an_expired_machine_says_so(void **state)
 	m.spec.expires_boottime_ms = clock_boottime_ms() + 1500;
 	machine_start(&m);
 	while (clock_boottime_ms() < m.spec.expires_boottime_ms)
-		sleep_ms(20);
+		pause_ms(20);
 	assert_int_equal(vmm_extend(fixture.driver, &m.vm, clock_boottime_ms() + 60000,
 				    clock_boottime_ms() + 2000, &err),
 			 -ESRCH);
@@ -219,7 +226,7 @@ static void expires_on_time_while_no_daemon_lives(void **state)
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(machine_record(&m).cause, RECORD_RUNNING);
 	while (clock_boottime_ms() < m.spec.expires_boottime_ms + 1000)
-		sleep_ms(50);
+		pause_ms(50);
 	record = machine_record(&m);
 	assert_int_equal(record.cause, RECORD_EXPIRED);
 	assert_true(record.exit_boottime_ms >= m.spec.expires_boottime_ms);
@@ -530,7 +537,7 @@ static void sweep_until_gone(const struct machine_run *m)
 		if (pid < 0)
 			return; /* no children */
 		if (pid == 0)
-			sleep_ms(5);
+			pause_ms(5);
 		if (vmm_sweep(fixture.driver, m->name, m->run_dir, &err) < 0)
 			fail_msg("%s", err.message);
 	}
@@ -555,7 +562,7 @@ static void killed_starters_leave_nothing(void **state)
 				  NULL);
 			pause();
 		}
-		sleep_ms(after_ms);
+		pause_ms(after_ms);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		sweep_until_gone(&m);
