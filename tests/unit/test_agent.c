@@ -2,12 +2,10 @@
  * The host's channel against a guest that is played by a thread: one that keeps to the protocol,
  * and ones that do everything else. A bad guest costs its own channel, nothing more.
  */
-#include "unit.h"
+#include "fake_guest.h"
 
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -15,122 +13,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "proto/frame.h"
 
 #define IN_MS(n) (clock_boottime_ms() + (n))
 #define CREDIT	 1000
-
-/* ---- the other side ---- */
-
-struct peer {
-	int listen_fd, fd;
-	char path[SCRATCH_SIZE + 16];
-	pthread_t thread;
-	void (*script)(struct peer *);
-	struct frame_decoder in;
-	struct buf out;
-	uint16_t hello_flags;
-	char hostname[64];
-	atomic_bool stop;
-};
-
-static void peer_flush(struct peer *p)
-{
-	/* The channel may be closed on us at any time. */
-	for (size_t sent = 0; sent < p->out.len;) {
-		ssize_t n = send(p->fd, p->out.data + sent, p->out.len - sent, MSG_NOSIGNAL);
-
-		if (n < 0)
-			break;
-		sent += (size_t)n;
-	}
-	buf_reset(&p->out);
-}
-
-/* The next event that the host causes; FRAME_NEED_MORE: it hung up. */
-static enum frame_event peer_next(struct peer *p)
-{
-	char chunk[4096];
-
-	for (;;) {
-		enum frame_event event = frame_next(&p->in);
-		ssize_t n;
-
-		if (event != FRAME_NEED_MORE)
-			return event;
-		n = recv(p->fd, chunk, sizeof(chunk), 0);
-		if (n <= 0)
-			return FRAME_NEED_MORE;
-		frame_feed(&p->in, chunk, (size_t)n);
-	}
-}
-
-/* Waits for a frame of a type; false when the host hung up. */
-static bool peer_expect(struct peer *p, uint8_t type)
-{
-	enum frame_event event;
-
-	while ((event = peer_next(p)) != FRAME_NEED_MORE)
-		if (event == FRAME_FRAME && p->in.header.type == type)
-			return true;
-	return false;
-}
-
-static void peer_put_ack(struct peer *p, uint32_t applied)
-{
-	size_t frame = frame_begin(&p->out, PROTO_HELLO_ACK, 0, 0);
-
-	frame_put_u32(&p->out, PROTO_VERSION);
-	frame_put_u64(&p->out, 3);
-	frame_put_u64(&p->out, 12345);
-	frame_put_u32(&p->out, applied);
-	frame_put_u64(&p->out, 500000);
-	frame_put_string(&p->out, "9.9", 3);
-	frame_put_string(&p->out, "6.1.0\n-test", 11);
-	frame_put_string(&p->out, "Test OS", 7);
-	frame_end(&p->out, frame);
-}
-
-static void peer_accept(struct peer *p)
-{
-	p->fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	assert_true(p->fd >= 0);
-	frame_decoder_reset(&p->in);
-}
-
-/* Accepts and greets like a good guest. */
-static void peer_greet(struct peer *p)
-{
-	struct frame_slice s;
-
-	peer_accept(p);
-	assert_int_equal(peer_next(p), FRAME_MARKER);
-	assert_int_equal(peer_next(p), FRAME_FRAME);
-	assert_int_equal(p->in.header.type, PROTO_HELLO);
-	p->hello_flags = p->in.header.flags;
-	frame_get_bytes(&p->in.payload, 4 + 8 + 8 + PROTO_ENTROPY_LEN);
-	s = frame_get_string(&p->in.payload, 63);
-	snprintf(p->hostname, sizeof(p->hostname), "%.*s", (int)s.len, s.data);
-	frame_get_string(&p->in.payload, 32);
-	assert_true(frame_done(&p->in.payload));
-	/* Old bytes of another session before the marker. */
-	buf_append_str(&p->out, "left over from before ");
-	frame_put_marker(&p->out, (const uint8_t *)"another nonce!!!");
-	peer_put_ack(p, 0);
-	frame_put_marker(&p->out, p->in.nonce);
-	peer_put_ack(p, 0xf);
-	peer_flush(p);
-}
-
-static void *peer_thread(void *arg)
-{
-	struct peer *p = arg;
-
-	p->script(p);
-	if (p->fd >= 0)
-		close(p->fd);
-	return NULL;
-}
 
 /* ---- the fixture ---- */
 
@@ -363,68 +248,12 @@ static void owner_clear(struct owner *o)
 	buf_clear(&o->data);
 }
 
-/* ---- what the peer says about the handle of the last request ---- */
-
-static void put_started(struct peer *p, uint32_t handle)
-{
-	size_t frame = frame_begin(&p->out, PROTO_STARTED, 0, handle);
-
-	frame_put_u32(&p->out, 77);
-	frame_end(&p->out, frame);
-}
-
-static void put_data(struct peer *p, uint32_t handle, uint64_t offset, size_t len)
-{
-	size_t frame = frame_begin(&p->out, PROTO_DATA, 0, handle);
-
-	frame_put_u8(&p->out, PROTO_STDOUT);
-	frame_put_u64(&p->out, offset);
-	for (size_t i = 0; i < len; i++)
-		frame_put_u8(&p->out, 'd');
-	frame_end(&p->out, frame);
-}
-
-static void put_position(struct peer *p, uint8_t type, uint32_t handle, uint64_t offset)
-{
-	size_t frame = frame_begin(&p->out, type, 0, handle);
-
-	frame_put_u8(&p->out, PROTO_STDOUT);
-	frame_put_u64(&p->out, offset);
-	frame_end(&p->out, frame);
-}
-
-static void put_exit(struct peer *p, uint32_t handle)
-{
-	size_t frame = frame_begin(&p->out, PROTO_EXIT, 0, handle);
-
-	frame_put_u32(&p->out, UINT32_MAX);
-	frame_put_u32(&p->out, 9);
-	frame_put_u32(&p->out, PROTO_EXIT_TIMED_OUT);
-	frame_put_u64(&p->out, 250);
-	frame_put_u64(&p->out, 8);
-	frame_put_u64(&p->out, 0);
-	frame_end(&p->out, frame);
-}
-
-/* Answers pings and takes everything else until the host hangs up. */
-static void be_quiet(struct peer *p)
-{
-	while (peer_expect(p, PROTO_PING)) {
-		uint64_t token = frame_get_u64(&p->in.payload);
-		size_t frame = frame_begin(&p->out, PROTO_PONG, 0, 0);
-
-		frame_put_u64(&p->out, token);
-		frame_end(&p->out, frame);
-		peer_flush(p);
-	}
-}
-
 /* ---- opening ---- */
 
 static void good_script(struct peer *p)
 {
 	peer_greet(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_open_and_ping(void **state)
@@ -504,7 +333,7 @@ static void half_frame_script(struct peer *p)
 	frame_put_marker(&p->out, p->in.nonce);
 	peer_put_ack(p, 0xf);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_flush(void **state)
@@ -524,7 +353,7 @@ static void refusing_script(struct peer *p)
 	frame_put_marker(&p->out, p->in.nonce);
 	peer_put_ack(p, PROTO_APPLIED_CLOCK);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_identity_not_taken(void **state)
@@ -548,13 +377,13 @@ static void exec_script(struct peer *p)
 	if (!peer_expect(p, PROTO_EXEC))
 		return;
 	handle = p->in.header.handle;
-	put_started(p, handle);
-	put_data(p, handle, 0, 5);
-	put_data(p, handle, 5, 3);
-	put_exit(p, handle);
-	put_position(p, PROTO_EOF, handle, 8);
+	peer_put_started(p, handle);
+	peer_put_data(p, handle, 0, 5);
+	peer_put_data(p, handle, 5, 3);
+	peer_put_exit(p, handle);
+	peer_put_position(p, PROTO_EOF, handle, 8);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_exec(void **state)
@@ -590,7 +419,7 @@ static void failing_script(struct peer *p)
 	frame_put_string(&p->out, "no such\x1b[31m user", 17);
 	frame_end(&p->out, frame);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_failure(void **state)
@@ -626,22 +455,22 @@ static void attach_script(struct peer *p)
 	frame_end(&p->out, frame);
 	if (!peer_expect(p, PROTO_FOLLOW))
 		return;
-	put_position(p, PROTO_FOLLOWING, handle, 4000);
+	peer_put_position(p, PROTO_FOLLOWING, handle, 4000);
 	frame = frame_begin(&p->out, PROTO_GAP, 0, handle);
 	frame_put_u8(&p->out, PROTO_STDOUT);
 	frame_put_u64(&p->out, 4000);
 	frame_put_u64(&p->out, 4500);
 	frame_end(&p->out, frame);
-	put_data(p, handle, 4500, 4);
+	peer_put_data(p, handle, 4500, 4);
 	peer_flush(p);
 	/* A second FOLLOW: what is under way for the first is not delivered. */
 	if (!peer_expect(p, PROTO_FOLLOW))
 		return;
-	put_data(p, handle, 4504, 100);
-	put_position(p, PROTO_FOLLOWING, handle, 4000);
-	put_data(p, handle, 4000, 2);
+	peer_put_data(p, handle, 4504, 100);
+	peer_put_position(p, PROTO_FOLLOWING, handle, 4000);
+	peer_put_data(p, handle, 4000, 2);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_attach_and_follow(void **state)
@@ -673,17 +502,17 @@ static void late_data_script(struct peer *p)
 	if (!peer_expect(p, PROTO_EXEC))
 		return;
 	first = p->in.header.handle;
-	put_started(p, first);
-	put_data(p, first, 0, 10);
+	peer_put_started(p, first);
+	peer_put_data(p, first, 0, 10);
 	peer_flush(p);
 	if (!peer_expect(p, PROTO_DETACH) || p->in.header.handle != first ||
 	    !peer_expect(p, PROTO_EXEC))
 		return;
-	put_data(p, first, 10, 100);
-	put_started(p, p->in.header.handle);
-	put_data(p, p->in.header.handle, 0, 4);
+	peer_put_data(p, first, 10, 100);
+	peer_put_started(p, p->in.header.handle);
+	peer_put_data(p, p->in.header.handle, 0, 4);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_free_in_a_callback(void **state)
@@ -788,16 +617,6 @@ enum misdeed {
 	N_MISDEEDS,
 };
 
-static void put_gap(struct peer *p, uint32_t handle, uint64_t from, uint64_t to)
-{
-	size_t frame = frame_begin(&p->out, PROTO_GAP, 0, handle);
-
-	frame_put_u8(&p->out, PROTO_STDOUT);
-	frame_put_u64(&p->out, from);
-	frame_put_u64(&p->out, to);
-	frame_end(&p->out, frame);
-}
-
 static void misbehave(struct peer *p, enum misdeed misdeed, uint32_t handle)
 {
 	size_t frame;
@@ -827,36 +646,36 @@ static void misbehave(struct peer *p, enum misdeed misdeed, uint32_t handle)
 		frame_end(&p->out, frame_begin(&p->out, PROTO_LOST, 0, 0));
 		break;
 	case FOREIGN_HANDLE:
-		put_started(p, handle + 1);
+		peer_put_started(p, handle + 1);
 		break;
 	case DATA_BEFORE_STARTED:
-		put_data(p, handle, 0, 1);
+		peer_put_data(p, handle, 0, 1);
 		break;
 	case WRONG_OFFSET:
-		put_started(p, handle);
-		put_data(p, handle, 5, 1);
+		peer_put_started(p, handle);
+		peer_put_data(p, handle, 5, 1);
 		break;
 	case BEYOND_CREDIT:
-		put_started(p, handle);
-		put_data(p, handle, 0, CREDIT + 1);
+		peer_put_started(p, handle);
+		peer_put_data(p, handle, 0, CREDIT + 1);
 		break;
 	case BEYOND_CREDIT_SLOWLY:
-		put_started(p, handle);
+		peer_put_started(p, handle);
 		for (uint64_t i = 0; i <= CREDIT; i++)
-			put_data(p, handle, i, 1);
+			peer_put_data(p, handle, i, 1);
 		break;
 	case EXIT_TWICE:
-		put_started(p, handle);
-		put_exit(p, handle);
-		put_exit(p, handle);
+		peer_put_started(p, handle);
+		peer_put_exit(p, handle);
+		peer_put_exit(p, handle);
 		break;
 	case BACKWARD_GAP:
-		put_started(p, handle);
-		put_gap(p, handle, 10, 5);
+		peer_put_started(p, handle);
+		peer_put_gap(p, handle, 10, 5);
 		break;
 	case FOLLOWING_UNASKED:
-		put_started(p, handle);
-		put_position(p, PROTO_FOLLOWING, handle, 0);
+		peer_put_started(p, handle);
+		peer_put_position(p, PROTO_FOLLOWING, handle, 0);
 		break;
 	case HANGS_UP:
 		shutdown(p->fd, SHUT_RDWR);
@@ -873,7 +692,7 @@ static void misbehaving_script(struct peer *p)
 		return;
 	misbehave(p, (enum misdeed)atomic_load(&which), p->in.header.handle);
 	peer_flush(p);
-	be_quiet(p);
+	peer_be_quiet(p);
 }
 
 static void test_misdeeds_close_the_channel(void **state)
@@ -911,7 +730,7 @@ static void endless_script(struct peer *p)
 	peer_greet(p);
 	if (!peer_expect(p, PROTO_EXEC))
 		return;
-	put_started(p, p->in.header.handle);
+	peer_put_started(p, p->in.header.handle);
 	peer_flush(p);
 	while (!atomic_load(&p->stop)) {
 		for (int i = 0; i < 1000; i++) {
