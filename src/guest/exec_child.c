@@ -102,6 +102,19 @@ static void read_etc(const char *path, struct buf *out)
 		fail(PROTO_FAIL_USER, "cannot read %s: %s", path, strerrordesc_np(-r));
 }
 
+/* /dev/stderr and its like are opened anew, with the rights of whoever opens: a pipe is then the
+ * user's own. What is no pipe (/dev/null) is left as it is. */
+static void own_streams(const struct user *user)
+{
+	struct stat st;
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
+		    fchown(fd, user->uid, user->gid) < 0)
+			fail(PROTO_FAIL_RESOURCES, "cannot hand the command its streams: %s",
+			     strerrordesc_np(errno));
+}
+
 static void become_user(const char *name, struct user *user)
 {
 	_cleanup_buf_ struct buf passwd = BUF_INIT;
@@ -114,6 +127,7 @@ static void become_user(const char *name, struct user *user)
 		fail(PROTO_FAIL_USER, "user '%s' does not exist in the sandbox", name);
 	read_etc("/etc/group", &group);
 	n = user_groups(buf_str(&group), group.len, user, groups, USER_GROUPS_MAX);
+	own_streams(user);
 	if (setgroups(n, groups) < 0 || setresgid(user->gid, user->gid, user->gid) < 0 ||
 	    setresuid(user->uid, user->uid, user->uid) < 0)
 		fail(PROTO_FAIL_RESOURCES, "cannot become user '%s': %s", name,

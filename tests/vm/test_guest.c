@@ -133,6 +133,20 @@ static void test_streams_stay_apart(void **state)
 	command_free(&c);
 }
 
+/* Scripts open them by name, also as a user that is not the agent's. */
+static void test_streams_by_name(void **state)
+{
+	struct command c;
+
+	run(&c, &vm,
+	    &(struct agent_exec_spec){
+		    .command = "echo out >/dev/stdout; echo err | tee /dev/stderr >/dev/null" });
+	assert_string_equal(buf_str(&c.output[0]), "out\n");
+	assert_string_equal(buf_str(&c.output[1]), "err\n");
+	assert_int_equal(c.exit.exit_code, 0);
+	command_free(&c);
+}
+
 static void test_binary_output(void **state)
 {
 	static const char expected[] = "a\0b\377\200\r\n\0";
@@ -744,6 +758,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_death_by_signal),
 		cmocka_unit_test(test_signal_from_outside),
 		cmocka_unit_test(test_streams_stay_apart),
+		cmocka_unit_test(test_streams_by_name),
 		cmocka_unit_test(test_binary_output),
 		cmocka_unit_test(test_sandbox_user),
 		cmocka_unit_test(test_root_user),
