@@ -170,7 +170,7 @@ static void sweep(void *arg)
 	pthread_mutex_lock(&server->lock);
 	http_conn_sweep(server, now_ms);
 	TAILQ_FOREACH(stream, &server->streams, link)
-	http_stream_heartbeat(stream, now_ms);
+		http_stream_heartbeat(stream, now_ms);
 	pthread_mutex_unlock(&server->lock);
 	loop_timer_set(server->sweep_timer, now_ms + SWEEP_EVERY_MS);
 }
@@ -284,10 +284,10 @@ void http_server_free(struct http_server *server, int64_t grace_ms)
 	pthread_mutex_lock(&server->lock);
 	server->closing = true;
 	LIST_FOREACH(req, &server->active, active_link)
-	http_request_gone(req); /* streams end and waits are cancelled; work is finished */
+		http_request_gone(req); /* streams end and waits are cancelled; work is finished */
 	wait_for_answers(server, grace_ms);
 	LIST_FOREACH(req, &server->active, active_link)
-	http_request_abandon(req);
+		http_request_abandon(req);
 	pthread_mutex_unlock(&server->lock);
 
 	MHD_stop_daemon(server->daemon);

@@ -169,8 +169,7 @@ void http_conn_sweep(struct http_server *server, int64_t now_ms)
 	const int64_t gap_ms = server->config.header_timeout_ms;
 	struct http_conn *conn;
 
-	LIST_FOREACH(conn, &server->conns, link)
-	{
+	LIST_FOREACH(conn, &server->conns, link) {
 		if (conn->phase == CONN_IDLE)
 			check_idle(server, conn, now_ms);
 		else if (conn->phase == CONN_BODY &&

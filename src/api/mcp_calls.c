@@ -157,8 +157,7 @@ static void tick(void *arg)
 	struct mcp_call *call;
 
 	pthread_mutex_lock(&calls->lock);
-	LIST_FOREACH(call, &calls->live, link)
-	{
+	LIST_FOREACH(call, &calls->live, link) {
 		int64_t gap_ms = call->has_news ? PROGRESS_GAP_MS : PROGRESS_SILENCE_MS;
 
 		if (call->progress_token && now_ms - call->reported_ms >= gap_ms)
@@ -343,8 +342,7 @@ void mcp_calls_cancel(struct mcp_calls *calls, const struct mcp_caller *caller, 
 	size_t n = 0;
 
 	pthread_mutex_lock(&calls->lock);
-	LIST_FOREACH(call, &calls->live, link)
-	{
+	LIST_FOREACH(call, &calls->live, link) {
 		if (is_same_call(call, caller, id)) {
 			found = call;
 			n++;

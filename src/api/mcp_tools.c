@@ -216,8 +216,7 @@ static void append_command(struct buf *text, const json_t *answer)
 	append_section(text, "stdout", json_object_get(answer, "stdout"));
 	append_section(text, "stderr", json_object_get(answer, "stderr"));
 	buf_append_char(text, '(');
-	json_object_foreach((json_t *)answer, key, value)
-	{
+	json_object_foreach((json_t *)answer, key, value) {
 		if (str_eq(key, "stdout") || str_eq(key, "stderr"))
 			continue;
 		buf_printf(text, "%s%s: ", separator, key);

@@ -26,8 +26,8 @@ static int read_env(const json_t *env, struct exec_args *args, struct err *err)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)env, key, value) total +=
-		strlen(key) + json_string_length(value) + 2;
+	json_object_foreach((json_t *)(uintptr_t)env, key, value)
+		total += strlen(key) + json_string_length(value) + 2;
 	if (total == 0)
 		return 0;
 	if (total > ENV_BYTES_MAX)
@@ -38,8 +38,7 @@ static int read_env(const json_t *env, struct exec_args *args, struct err *err)
 			ENV_BYTES_MAX, total);
 	args->env = xcalloc(json_object_size(env) + 1, sizeof(*args->env));
 	args->env_text = xmalloc(total);
-	json_object_foreach((json_t *)(uintptr_t)env, key, value)
-	{
+	json_object_foreach((json_t *)(uintptr_t)env, key, value) {
 		args->env[n++] = args->env_text + at;
 		at += (size_t)snprintf(args->env_text + at, total - at, "%s=%s", key,
 				       json_string_value(value)) +

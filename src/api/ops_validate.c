@@ -255,8 +255,7 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 			 json_object_size(value));
 		return refuse(check, arg, NULL, want);
 	}
-	json_object_foreach((json_t *)(uintptr_t)value, key, item)
-	{
+	json_object_foreach((json_t *)(uintptr_t)value, key, item) {
 		_cleanup_json_ json_t *name = json_string(key);
 		size_t len = strlen(key);
 
@@ -340,8 +339,7 @@ int ops_validate(const struct op *op, enum op_surface surface, const struct core
 	if (!json_is_object(raw))
 		return err_code(err, -EINVAL, "invalid_argument",
 				"the arguments of %s must be a JSON object", op->name);
-	json_object_foreach((json_t *)(uintptr_t)raw, key, value)
-	{
+	json_object_foreach((json_t *)(uintptr_t)raw, key, value) {
 		const struct op_arg *arg = find_arg(&check, key);
 		json_t *checked = NULL;
 

@@ -101,8 +101,7 @@ static int read_body(const struct op *op, const struct http_request *req, json_t
 		return rc;
 	if (!json_is_object(parsed))
 		return err_code(err, -EINVAL, "invalid_argument", "the body must be a JSON object");
-	json_object_foreach(parsed, key, value)
-	{
+	json_object_foreach(parsed, key, value) {
 		const struct op_arg *known = find_rest_arg(op, key);
 
 		if (known && (known->flags & ARG_IN_PATH))

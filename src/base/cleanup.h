@@ -11,26 +11,26 @@
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
 
 /* Defines a cleanup function `name` for pointers of `type`, that calls fn on non-NULL values. */
-#define DEFINE_CLEANUP(type, name, fn)          \
-	static inline void name(type *p)        \
-	{                                       \
-		if (*p)                         \
-			fn(*p);                 \
-	}                                       \
+#define DEFINE_CLEANUP(type, name, fn)                                                             \
+	static inline void name(type *p)                                                           \
+	{                                                                                          \
+		if (*p)                                                                            \
+			fn(*p);                                                                    \
+	}                                                                                          \
 	struct name##_swallow_semicolon
 
-#define STEAL(ptr)                              \
-	__extension__({                         \
-		__auto_type steal_ = (ptr);     \
-		(ptr) = NULL;                   \
-		steal_;                         \
+#define STEAL(ptr)                                                                                 \
+	__extension__({                                                                            \
+		__auto_type steal_ = (ptr);                                                        \
+		(ptr) = NULL;                                                                      \
+		steal_;                                                                            \
 	})
 
-#define STEAL_FD(fd)                            \
-	__extension__({                         \
-		int steal_ = (fd);              \
-		(fd) = -1;                      \
-		steal_;                         \
+#define STEAL_FD(fd)                                                                               \
+	__extension__({                                                                            \
+		int steal_ = (fd);                                                                 \
+		(fd) = -1;                                                                         \
+		steal_;                                                                            \
 	})
 
 static inline void cleanup_freep(void *p)
@@ -44,5 +44,5 @@ static inline void cleanup_closep(const int *fd)
 		close(*fd);
 }
 
-#define _cleanup_free_ _cleanup_(cleanup_freep)
+#define _cleanup_free_	_cleanup_(cleanup_freep)
 #define _cleanup_close_ _cleanup_(cleanup_closep)

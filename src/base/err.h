@@ -13,13 +13,13 @@
 #include <stddef.h>
 
 struct err {
-	int num;           /* negative errno, 0 when unset */
+	int num;	   /* negative errno, 0 when unset */
 	const char *code;  /* stable name, static storage ("not_found"); NULL: derived from num */
 	char message[768]; /* what failed and why */
-	char hint[384];    /* what to do next; may be empty */
+	char hint[384];	   /* what to do next; may be empty */
 };
 
-#define ERR_INIT ((struct err){0})
+#define ERR_INIT ((struct err){ 0 })
 
 /* Sets errno and message; returns num, so that `return err_set(err, -ENOENT, …)` reads well.
  * err may be NULL. num must be negative. */

@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-int fd_write_all(int fd, const void *data, size_t len);  /* blocking fd; 0 or -errno */
-ssize_t fd_read_full(int fd, void *data, size_t len);    /* bytes read (short at EOF) or -errno */
+int fd_write_all(int fd, const void *data, size_t len); /* blocking fd; 0 or -errno */
+ssize_t fd_read_full(int fd, void *data, size_t len);	/* bytes read (short at EOF) or -errno */
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 
@@ -22,7 +22,7 @@ int file_read(const char *path, size_t max_bytes, struct buf *out);
 /* Replaces path durably: temporary sibling, fsync, rename, fsync of the directory. */
 int file_write_durable(const char *path, const void *data, size_t len, mode_t mode);
 int dir_fsync(const char *path);
-int dir_make(const char *path, mode_t mode);             /* mkdir -p; an existing one is fine */
+int dir_make(const char *path, mode_t mode); /* mkdir -p; an existing one is fine */
 /* Removes a tree without following links and without entering mount points (-EBUSY or -EXDEV, after
  * the rest is gone); a path that is not there is success. */
 int tree_remove(const char *path);

@@ -34,7 +34,7 @@ bool json_get_bool(const json_t *obj, const char *key, bool fallback);
 void json_put(json_t *obj, const char *key, json_t *value);
 void json_put_str(json_t *obj, const char *key, const char *value); /* NULL becomes null */
 void json_put_int(json_t *obj, const char *key, int64_t value);
-void json_put_time(json_t *obj, const char *key, int64_t unix_ms);  /* RFC 3339; 0 becomes null */
+void json_put_time(json_t *obj, const char *key, int64_t unix_ms); /* RFC 3339; 0 becomes null */
 
 /* A JSON string of len bytes of output of a command: valid UTF-8 is kept, invalid bytes become
  * U+FFFD each. NULs are kept. */

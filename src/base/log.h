@@ -22,6 +22,6 @@ void log_write(enum log_level level, const char *message, const char *fields, ..
 	__attribute__((format(printf, 3, 4)));
 
 #define log_debug(message, ...) log_write(LOG_LVL_DEBUG, message, __VA_ARGS__)
-#define log_info(message, ...) log_write(LOG_LVL_INFO, message, __VA_ARGS__)
-#define log_warn(message, ...) log_write(LOG_LVL_WARN, message, __VA_ARGS__)
+#define log_info(message, ...)	log_write(LOG_LVL_INFO, message, __VA_ARGS__)
+#define log_warn(message, ...)	log_write(LOG_LVL_WARN, message, __VA_ARGS__)
 #define log_error(message, ...) log_write(LOG_LVL_ERROR, message, __VA_ARGS__)

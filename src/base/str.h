@@ -9,7 +9,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-bool str_eq(const char *a, const char *b);                /* NULL equals only NULL */
+bool str_eq(const char *a, const char *b); /* NULL equals only NULL */
 bool str_starts(const char *s, const char *prefix);
 /* Copies with truncation (never within a UTF-8 character), always terminated; returns false when it
  * had to cut. */

@@ -85,8 +85,7 @@ static int run(struct cli *cli, const struct cli_args *args)
 	if (code != CLI_OK)
 		return code;
 	print_check(true, "key", cli->key_source ? cli->key_source : "none is needed", NULL);
-	json_array_foreach(json_object_get(answer, "checks"), i, check)
-	{
+	json_array_foreach(json_object_get(answer, "checks"), i, check) {
 		bool ok = json_get_bool(check, "ok", false);
 
 		print_check(ok, json_get_str(check, "name", "?"), json_get_str(check, "detail", ""),

@@ -190,7 +190,8 @@ static int run_ls(struct cli *cli, const struct cli_args *args)
 		return session_print_raw(&raw);
 	items = json_object_get(answer, "items");
 	table_init(&table, columns, cli->quiet ? 1 : ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) add_image(&table, item, cli->quiet);
+	json_array_foreach(items, i, item)
+		add_image(&table, item, cli->quiet);
 	for (i = 0; cli->quiet && i < table.n_cells; i++)
 		printf("%s\n", table.cells[i]);
 	if (!cli->quiet && json_array_size(items) == 0)

@@ -153,8 +153,7 @@ static int remove_all(struct cli *cli, bool yes)
 		code = first && !yes ? confirm(json_array_size(items)) : CLI_OK;
 		if (code != CLI_OK)
 			return code;
-		json_array_foreach(items, i, item)
-		{
+		json_array_foreach(items, i, item) {
 			code = remove_one(cli, json_get_str(item, "id", ""));
 			if (worst == CLI_OK)
 				worst = code;

@@ -159,8 +159,7 @@ static int collect(struct cli *cli, const struct cli_args *args, struct table *t
 		code = session_json(cli, &spec, NULL, &page, NULL);
 		if (code != CLI_OK)
 			return code;
-		json_array_foreach(json_object_get(page, "items"), i, item)
-		{
+		json_array_foreach(json_object_get(page, "items"), i, item) {
 			add_row(table, item);
 			++*rows;
 		}
@@ -240,8 +239,7 @@ static void print_fields(const json_t *object)
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)object, key, value)
-	{
+	json_object_foreach((json_t *)object, key, value) {
 		buf_append_str(&out, style_on(stdout, STYLE_BOLD));
 		text_append_safe(&out, key);
 		buf_append_str(&out, style_off(stdout));

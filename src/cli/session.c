@@ -164,8 +164,7 @@ static void match_page(const json_t *page, const char *name, struct buf *id, siz
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(json_object_get(page, "items"), i, item)
-	{
+	json_array_foreach(json_object_get(page, "items"), i, item) {
 		if (!str_eq(json_get_str(item, "name", NULL), name))
 			continue;
 		if (++*found == 1)

@@ -26,21 +26,22 @@
 struct core;
 
 struct core_config {
-	const char *state_dir;      /* absolute */
+	const char *state_dir; /* absolute */
 	struct core_limits limits;
 	struct vmm_driver *driver;  /* borrowed, outlives the core */
 	struct image_store *images; /* borrowed */
-	struct loop *loop;          /* borrowed, started */
-	struct pool *pool;          /* borrowed: for work that the core starts by itself */
+	struct loop *loop;	    /* borrowed, started */
+	struct pool *pool;	    /* borrowed: for work that the core starts by itself */
 };
 
-/* Opens (and migrates) the store, takes the state directory's lock (-EBUSY, code "state_dir_locked",
- * when another daemon has it, touching nothing), makes the admin account and key at first start
- * (STATE/admin.key, 0600). */
+/* Opens (and migrates) the store, takes the state directory's lock (-EBUSY, code
+ * "state_dir_locked", when another daemon has it, touching nothing), makes the admin account and
+ * key at first start (STATE/admin.key, 0600). */
 int core_new(const struct core_config *config, struct core **ret, struct err *err);
 /* [worker] Reconciles store, records, processes, cgroups and files. Logs what it did. */
 int core_recover(struct core *core, struct err *err);
-/* Lets running operations end (bounded by grace_ms), leaves sandboxes running, closes everything. */
+/* Lets running operations end (bounded by grace_ms), leaves sandboxes running, closes everything.
+ */
 void core_free(struct core *core, int64_t grace_ms);
 
 const struct core_limits *core_limits(const struct core *core);
@@ -60,68 +61,75 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 /* ---- sandboxes ---- */
 
 enum sandbox_status {
-	SANDBOX_CREATING, SANDBOX_RUNNING, SANDBOX_PAUSING, SANDBOX_PAUSED, SANDBOX_RESUMING,
-	SANDBOX_DESTROYING, SANDBOX_DESTROYED, SANDBOX_FAILED,
+	SANDBOX_CREATING,
+	SANDBOX_RUNNING,
+	SANDBOX_PAUSING,
+	SANDBOX_PAUSED,
+	SANDBOX_RESUMING,
+	SANDBOX_DESTROYING,
+	SANDBOX_DESTROYED,
+	SANDBOX_FAILED,
 };
 const char *sandbox_status_name(enum sandbox_status status);
 int sandbox_status_parse(const char *name, enum sandbox_status *ret);
 
-#define SANDBOX_ID_SIZE 24
+#define SANDBOX_ID_SIZE	 24
 #define SANDBOX_NAME_MAX 63
-#define EXEC_ID_SIZE 24
+#define EXEC_ID_SIZE	 24
 
 struct sandbox_info {
 	char id[SANDBOX_ID_SIZE];
 	char name[SANDBOX_NAME_MAX + 1]; /* "" when it has none */
 	enum sandbox_status status;
-	char size[16];                   /* "small" …, or "custom" */
+	char size[16]; /* "small" …, or "custom" */
 	uint32_t milli_vcpus;
 	uint32_t memory_mb;
 	uint32_t disk_gb;
 	char image[IMAGE_NAME_MAX + 1];
-	char isolation[16];              /* "kvm" | "emulated" */
+	char isolation[16]; /* "kvm" | "emulated" */
 	int64_t created_unix_ms;
 	int64_t expires_unix_ms;
-	int64_t ended_unix_ms;           /* 0 while alive */
-	char reason[32];                 /* tombstone: "expired" …; "" while alive */
-	char reason_text[256];           /* one sentence */
-	json_t *labels;                  /* owned object, never NULL after a successful call */
+	int64_t ended_unix_ms; /* 0 while alive */
+	char reason[32];       /* tombstone: "expired" …; "" while alive */
+	char reason_text[256]; /* one sentence */
+	json_t *labels;	       /* owned object, never NULL after a successful call */
 	uint64_t generation;
 };
 void sandbox_info_clear(struct sandbox_info *info);
 
 struct core_create_request {
-	const char *size;          /* NULL: the default size, unless the custom fields are set */
-	uint32_t milli_vcpus;      /* custom shape: all three or none; 0 = not given */
+	const char *size;     /* NULL: the default size, unless the custom fields are set */
+	uint32_t milli_vcpus; /* custom shape: all three or none; 0 = not given */
 	uint32_t memory_mb;
 	uint32_t disk_gb;
-	uint32_t timeout_minutes;  /* 0: default */
-	const char *image;         /* NULL: default */
-	const char *name;          /* NULL: none */
-	json_t *labels;            /* object of strings, borrowed; NULL: none */
-	const char *idempotency_key;  /* NULL: none */
-	const char *request_hash;  /* hex of the hash of the normalised body, with idempotency_key */
+	uint32_t timeout_minutes;    /* 0: default */
+	const char *image;	     /* NULL: default */
+	const char *name;	     /* NULL: none */
+	json_t *labels;		     /* object of strings, borrowed; NULL: none */
+	const char *idempotency_key; /* NULL: none */
+	const char *request_hash; /* hex of the hash of the normalised body, with idempotency_key */
 };
 
 typedef void (*core_progress_fn)(void *arg, int percent, const char *what);
 
-/* [worker] Returns when the guest's agent has answered with its identity confirmed. Quota is counted
- * in the transaction that reserves the row. Errors: "quota_reached", "image_not_found",
+/* [worker] Returns when the guest's agent has answered with its identity confirmed. Quota is
+ * counted in the transaction that reserves the row. Errors: "quota_reached", "image_not_found",
  * "invalid_argument" (shape, labels), "idempotency_conflict" (same key, other body: -EEXIST),
  * "idempotency_in_progress" (-EBUSY), "isolation_unavailable", "disk_full", "start_failed". */
-int core_create(struct core *core, const struct principal *who, const struct core_create_request *req,
-		core_progress_fn progress, void *arg, struct sandbox_info *ret, struct err *err);
+int core_create(struct core *core, const struct principal *who,
+		const struct core_create_request *req, core_progress_fn progress, void *arg,
+		struct sandbox_info *ret, struct err *err);
 
 /* -ENOENT ("not_found") reads the same for unknown and foreign ids. Tombstones are found. */
-int core_get(struct core *core, const struct principal *who, const char *id, struct sandbox_info *ret,
-	     struct err *err);
+int core_get(struct core *core, const struct principal *who, const char *id,
+	     struct sandbox_info *ret, struct err *err);
 
 struct core_list_request {
-	const char *status; /* NULL: every one that is alive; "all": tombstones too; or one status */
+	const char *status; /* NULL: those alive; "all": tombstones too; or one status */
 	const char *image;
 	const char *label;  /* "key=value" or "key" */
-	const char *cursor; /* opaque, from the last answer; -EINVAL ("invalid_cursor") if not ours */
-	uint32_t limit;     /* 1 … 200; 0: 50 */
+	const char *cursor; /* from the last answer; -EINVAL ("invalid_cursor") if not ours */
+	uint32_t limit;	    /* 1 … 200; 0: 50 */
 };
 /* Newest first. The caller frees with core_list_clear; *ret_next_cursor is malloc'ed or NULL. */
 int core_list(struct core *core, const struct principal *who, const struct core_list_request *req,
@@ -142,16 +150,16 @@ int core_destroy(struct core *core, const struct principal *who, const char *id,
 struct core_exec_request {
 	const char *command;
 	size_t command_len;
-	const char *cwd;            /* NULL: home */
-	const char *user;           /* NULL: sandbox */
-	const char *const *env;     /* "K=V", NULL-terminated, or NULL */
-	int64_t timeout_ms;         /* 0: default */
-	const void *stdin_data;     /* fed and closed; NULL and stdin_open false: /dev/null */
+	const char *cwd;	/* NULL: home */
+	const char *user;	/* NULL: sandbox */
+	const char *const *env; /* "K=V", NULL-terminated, or NULL */
+	int64_t timeout_ms;	/* 0: default */
+	const void *stdin_data; /* fed and closed; NULL and stdin_open false: /dev/null */
 	size_t stdin_len;
-	bool stdin_open;            /* keep stdin open for core_exec_input */
-	uint64_t max_output_bytes;  /* per stream, head + tail; 0: default */
-	int64_t wait_ms;            /* answer with running = true after this long; < 0: wait to the end;
-				       0: at once (background) */
+	bool stdin_open;	   /* keep stdin open for core_exec_input */
+	uint64_t max_output_bytes; /* per stream, head + tail; 0: default */
+	int64_t wait_ms; /* answer with running = true after this long; < 0: wait to the end;
+			    0: at once (background) */
 };
 
 /* An exec as an answer. stdout/stderr: head + tail, not longer than max_output_bytes plus the line
@@ -161,14 +169,14 @@ struct core_exec_result {
 	bool running;
 	struct buf out;
 	struct buf err;
-	uint64_t out_from, out_to;  /* absolute range looked at: from_offset and where to go on */
+	uint64_t out_from, out_to; /* absolute range looked at: from_offset and where to go on */
 	uint64_t err_from, err_to;
-	int exit_code;              /* 124 when timed out, 128 + signal when ended by one; valid unless running */
+	int exit_code; /* unless running; 124 when timed out, 128 + n when ended by signal n */
 	int signal;
 	bool timed_out;
 	bool out_of_memory;
 	bool truncated;
-	uint64_t stdout_bytes;      /* totals so far */
+	uint64_t stdout_bytes; /* totals so far */
 	uint64_t stderr_bytes;
 	int64_t duration_ms;
 };
@@ -177,27 +185,30 @@ struct core_exec_call; /* one waiting caller */
 
 /* Loop's thread; exactly one of result and err is not NULL; called once, unless the call was
  * cancelled before. Buffers are the callee's to take (STEAL) or leave. Typed ends: "sandbox_ended"
- * with the tombstone's reason, "agent_gone", "out_of_memory" is a result with out_of_memory = true. */
-typedef void (*core_exec_done_fn)(void *arg, struct core_exec_result *result, const struct err *err);
+ * with the tombstone's reason, "agent_gone", "out_of_memory" is a result with out_of_memory = true.
+ */
+typedef void (*core_exec_done_fn)(void *arg, struct core_exec_result *result,
+				  const struct err *err);
 
-/* [worker] Starts a command and answers through done, which may run before this has returned. On success
- * *ret is a handle for core_exec_cancel: a number that is never used again, so that it may be used after
- * done has run, and must not be dereferenced. When this fails done is not called. */
+/* [worker] Starts a command and answers through done, which may run before this has returned. On
+ * success *ret is a handle for core_exec_cancel: a number that is never used again, so that it may
+ * be used after done has run, and must not be dereferenced. When this fails done is not called. */
 int core_exec(struct core *core, const struct principal *who, const char *sandbox_id,
 	      const struct core_exec_request *req, core_exec_done_fn done, void *arg,
 	      struct core_exec_call **ret, struct err *err);
 
-/* [worker] Polls an exec (also one whose caller went away, or from before a daemon restart): waits up to
- * wait_ms for its end (< 0: to its end). While it runs, the answer is what follows the offsets, up to
- * half of max_output_bytes each, and goes on at out_to and err_to; of an ended one it is head and tail of
- * all that follows the offsets. */
+/* [worker] Polls an exec (also one whose caller went away, or from before a daemon restart): waits
+ * up to wait_ms for its end (< 0: to its end). While it runs, the answer is what follows the
+ * offsets, up to half of max_output_bytes each, and goes on at out_to and err_to; of an ended one
+ * it is head and tail of all that follows the offsets. */
 int core_exec_wait(struct core *core, const struct principal *who, const char *sandbox_id,
 		   const char *exec_id, int64_t wait_ms, uint64_t from_stdout, uint64_t from_stderr,
 		   uint64_t max_output_bytes, core_exec_done_fn done, void *arg,
 		   struct core_exec_call **ret, struct err *err);
 
-/* Any thread. The caller went away: done will not be called once this has returned. The command goes
- * on. Safe against a done that is being called: returns false when done already ran or runs. */
+/* Any thread. The caller went away: done will not be called once this has returned. The command
+ * goes on. Safe against a done that is being called: returns false when done already ran or runs.
+ */
 bool core_exec_cancel(struct core *core, struct core_exec_call *call);
 
 /* [worker] */
@@ -219,8 +230,8 @@ struct core_stream_sink {
 };
 /* [worker] Starts a command and streams it (out and err of the result stay empty). */
 int core_exec_stream(struct core *core, const struct principal *who, const char *sandbox_id,
-		     const struct core_exec_request *req, const struct core_stream_sink *sink, void *arg,
-		     uint64_t initial_credit, struct core_stream **ret, struct err *err);
+		     const struct core_exec_request *req, const struct core_stream_sink *sink,
+		     void *arg, uint64_t initial_credit, struct core_stream **ret, struct err *err);
 /* [worker] Joins an exec at the given offsets. */
 int core_exec_follow(struct core *core, const struct principal *who, const char *sandbox_id,
 		     const char *exec_id, uint64_t from_stdout, uint64_t from_stderr,
@@ -228,7 +239,8 @@ int core_exec_follow(struct core *core, const struct principal *who, const char 
 		     struct core_stream **ret, struct err *err);
 /* Any thread. */
 void core_stream_credit(struct core_stream *stream, int which, uint64_t bytes);
-/* Any thread. Detaches and frees; no callback runs afterwards. The command goes on. NULL is fine. */
+/* Any thread. Detaches and frees; no callback runs afterwards. The command goes on. NULL is fine.
+ */
 void core_stream_close(struct core_stream *stream);
 
 /* ---- images ---- */
@@ -238,10 +250,11 @@ int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, s
 int core_image_build(struct core *core, const struct principal *who, const char *name, bool rebuild,
 		     core_progress_fn progress, void *arg, struct image_info *ret, struct err *err);
 /* [worker] Admin only. Refused ("image_in_use") while sandboxes of it are alive. */
-int core_image_remove(struct core *core, const struct principal *who, const char *name, struct err *err);
+int core_image_remove(struct core *core, const struct principal *who, const char *name,
+		      struct err *err);
 
 /* ---- doctor ---- */
 
-/* Facts and checks of this host as JSON: {"checks": [{"name", "ok", "detail", "fix"}], "isolation": …}.
- * Owned by the caller. [worker] */
+/* Facts and checks of this host as JSON: {"checks": [{"name", "ok", "detail", "fix"}], "isolation":
+ * …}. Owned by the caller. [worker] */
 int core_doctor(struct core *core, json_t **ret, struct err *err);

@@ -193,8 +193,8 @@ static int insert_row(struct creation *c, struct db_txn *txn, struct err *err)
 	int r;
 
 	labels = xcalloc(n + 1, sizeof(*labels));
-	json_object_foreach(c->req->labels, name, value) labels[i++] =
-		(struct sandbox_label){ name, json_string_value(value) };
+	json_object_foreach(c->req->labels, name, value)
+		labels[i++] = (struct sandbox_label){ name, json_string_value(value) };
 	r = sandboxes_insert(txn, &c->row, labels, n, err);
 	if (r < 0 || !c->req->idempotency_key)
 		return r;

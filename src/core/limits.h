@@ -1,6 +1,7 @@
 /*
- * Every limit of the service: named, documented, configurable (section [limits] of the configuration
- * file, same names), served at /v1/limits. core_limits_init gives the defaults of the product.
+ * Every limit of the service: named, documented, configurable (section [limits] of the
+ * configuration file, same names), served at /v1/limits. core_limits_init gives the defaults of the
+ * product.
  */
 #pragma once
 
@@ -24,38 +25,39 @@ struct core_limits {
 	size_t n_sizes;
 	char default_size[16];
 	char default_image[65];
-	char require_isolation[16];         /* "any" or "kvm" */
+	char require_isolation[16]; /* "any" or "kvm" */
 
 	int64_t vcpus_min_milli, vcpus_max_milli;
 	int64_t memory_mb_min, memory_mb_max;
 	int64_t disk_gb_min, disk_gb_max;
-	int64_t timeout_minutes_default, timeout_minutes_max;   /* in total, extensions included */
+	int64_t timeout_minutes_default, timeout_minutes_max; /* in total, extensions included */
 	int64_t sandboxes_per_account;
-	int64_t labels_max;                 /* per sandbox */
-	int64_t label_bytes_max;            /* of a key or a value */
+	int64_t labels_max;	 /* per sandbox */
+	int64_t label_bytes_max; /* of a key or a value */
 	int64_t exec_timeout_ms_default;
-	int64_t exec_running_max;           /* per sandbox */
-	int64_t exec_log_bytes;             /* per stream, kept in the guest */
+	int64_t exec_running_max; /* per sandbox */
+	int64_t exec_log_bytes;	  /* per stream, kept in the guest */
 	int64_t output_bytes_rest, output_bytes_mcp, output_bytes_max; /* per stream in an answer */
-	int64_t mcp_exec_wait_ms;           /* foreground exec over MCP answers within this */
+	int64_t mcp_exec_wait_ms; /* foreground exec over MCP answers within this */
 	int64_t request_body_bytes;
 	int64_t tombstone_days;
 	int64_t idempotency_hours;
-	int64_t create_deadline_ms;         /* restore to answer; booting a template may take longer */
+	int64_t create_deadline_ms; /* restore to answer; booting a template may take longer */
 	int64_t template_deadline_ms;
 	int64_t image_build_deadline_ms;
 	int64_t http_connections_max;
 	int64_t http_header_timeout_ms;
 	int64_t workers, worker_queue_max;
-	int64_t host_free_disk_mb_min;      /* below this, creating answers disk_full */
-	int64_t sandbox_uid_base;           /* each VMM runs under a uid of its own, chosen from here … */
-	int64_t sandbox_uid_count;          /* … by this many; no one else on the host may use them */
+	int64_t host_free_disk_mb_min; /* below this, creating answers disk_full */
+	int64_t sandbox_uid_base;  /* each VMM runs under a uid of its own, chosen from here … */
+	int64_t sandbox_uid_count; /* … by this many; no one else on the host may use them */
 };
 
 void core_limits_init(struct core_limits *limits);
 /* Sets one by its name from text; -EINVAL with name, value and bounds, -ENOENT for an unknown name.
  * size.NAME takes "VCPUS MEMORY_MB DISK_GB" ("0.25 512 10") and changes or adds a size. */
-int core_limits_set(struct core_limits *limits, const char *name, const char *value, struct err *err);
+int core_limits_set(struct core_limits *limits, const char *name, const char *value,
+		    struct err *err);
 /* What only shows when all are set: defaults out of bounds, sizes out of bounds. */
 int core_limits_check(const struct core_limits *limits, struct err *err);
 /* NULL when there is no such size. */

@@ -103,8 +103,7 @@ static int check_labels(const struct core_limits *limits, json_t *labels, struct
 	if ((int64_t)json_object_size(labels) > limits->labels_max)
 		return err_set(err, -EINVAL, "labels has %zu entries, the limit is %lld",
 			       json_object_size(labels), (long long)limits->labels_max);
-	json_object_foreach(labels, name, value)
-	{
+	json_object_foreach(labels, name, value) {
 		size_t len = strlen(name);
 
 		if (len == 0 || (int64_t)len > limits->label_bytes_max || strchr(name, '='))

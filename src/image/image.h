@@ -4,8 +4,8 @@
  * runs the recipe scripts (images/) in a child process and relays their progress. It knows no
  * sandboxes and no VMs: whether an image is in use is asked of the caller.
  *
- *   DIR/<name>.json      {"name", "digest", "recipe_key", "size_bytes", "created_unix_ms", "config"}
- *   DIR/blobs/<digest>   the erofs file, 0444; shared by images of the same content
+ *   DIR/<name>.json      {"name", "digest", "recipe_key", "size_bytes", "created_unix_ms",
+ * "config"} DIR/blobs/<digest>   the erofs file, 0444; shared by images of the same content
  *   DIR/lock             held while building or removing
  */
 #pragma once
@@ -23,13 +23,13 @@ struct image_store;
 
 struct image_info {
 	char name[IMAGE_NAME_MAX + 1];
-	char digest[72];        /* "sha256:<64 hex>" */
-	int64_t size_bytes;     /* of the erofs file */
+	char digest[72];	 /* "sha256:<64 hex>" */
+	int64_t size_bytes;	 /* of the erofs file */
 	int64_t allocated_bytes; /* on disk */
 	int64_t created_unix_ms;
-	char user[33];          /* from the image's configuration */
+	char user[33]; /* from the image's configuration */
 	char workdir[256];
-	char path[512];         /* the erofs file */
+	char path[512]; /* the erofs file */
 };
 
 /* dir is created; recipe_dir holds build-root and *.recipe. */
@@ -49,13 +49,14 @@ int image_list(struct image_store *store, struct image_info **ret, size_t *ret_n
 typedef void (*image_progress_fn)(void *arg, int percent, const char *what);
 
 /* [worker] Builds the recipe of this name, or finds it already built from the same recipe (unless
- * rebuild). Only one build at a time runs on a host; others wait with progress "waiting …". A build that
- * is killed leaves nothing that is used. -ENOENT ("recipe_not_found") names the recipes there are. */
+ * rebuild). Only one build at a time runs on a host; others wait with progress "waiting …". A build
+ * that is killed leaves nothing that is used. -ENOENT ("recipe_not_found") names the recipes there
+ * are. */
 int image_build(struct image_store *store, const char *name, bool rebuild,
 		int64_t deadline_boottime_ms, image_progress_fn progress, void *arg,
 		struct image_info *ret, struct err *err);
 
 /* Removes the name, and the blob when no other name has it. Existing sandboxes of the image keep
- * running: the blob's inode lives as long as they map it, so in_use images are refused by the caller
- * (core) before. */
+ * running: the blob's inode lives as long as they map it, so in_use images are refused by the
+ * caller (core) before. */
 int image_remove(struct image_store *store, const char *name, struct err *err);

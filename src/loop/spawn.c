@@ -28,12 +28,9 @@
 enum step { STEP_SIGNALS, STEP_PARENT, STEP_SESSION, STEP_DESCRIPTORS, STEP_CWD, STEP_EXEC };
 
 static const char *const step_names[] = {
-	[STEP_SIGNALS] = "reset signals",
-	[STEP_PARENT] = "tie it to its parent",
-	[STEP_SESSION] = "start a session",
-	[STEP_DESCRIPTORS] = "pass descriptors",
-	[STEP_CWD] = "change directory",
-	[STEP_EXEC] = "execute",
+	[STEP_SIGNALS] = "reset signals",   [STEP_PARENT] = "tie it to its parent",
+	[STEP_SESSION] = "start a session", [STEP_DESCRIPTORS] = "pass descriptors",
+	[STEP_CWD] = "change directory",    [STEP_EXEC] = "execute",
 };
 
 struct failure {
