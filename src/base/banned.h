@@ -1,13 +1,15 @@
 /*
- * Included by the build into every file: functions that invite overflow or injection do not
- * compile. The headers that declare them come first, so that the macros meet calls and never
- * declarations.
+ * Included by the build into every file: functions that invite overflow or injection, or that
+ * answer in storage which all threads share, do not compile. The headers that declare them come
+ * first, so that the macros meet calls and never declarations.
  */
 #pragma once
 
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BANNED(func) sorry_##func##_is_a_banned_function
 
@@ -33,3 +35,15 @@
 #define system(x) BANNED(system)
 #undef gets
 #define gets(x) BANNED(gets)
+
+/* One buffer for all threads: use the _r sibling. */
+#undef getmntent
+#define getmntent(x) BANNED(getmntent)
+#undef localtime
+#define localtime(x) BANNED(localtime)
+#undef gmtime
+#define gmtime(x) BANNED(gmtime)
+#undef asctime
+#define asctime(x) BANNED(asctime)
+#undef ctime
+#define ctime(x) BANNED(ctime)

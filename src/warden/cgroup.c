@@ -20,8 +20,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 
-#define CPU_PERIOD_US 100000u /* the kernel's default */
-#define CREATE_TRIES  5
+#define CPU_PERIOD_US  100000u /* the kernel's default */
+#define CREATE_TRIES   5
+#define MOUNT_LINE_MAX 8192
 
 static const char *const controller_names[CGROUP_CONTROLLERS] = {
 	[CGROUP_CPU] = "cpu",
@@ -87,7 +88,8 @@ int cgroup_find(const char *parent, const char *name, struct cgroup *ret, struct
 {
 	char roots[CGROUP_CONTROLLERS][256] = { 0 };
 	struct cgroup group = { 0 };
-	struct mntent *mount;
+	struct mntent mount;
+	char line[MOUNT_LINE_MAX];
 	FILE *mounts;
 
 	if (!cgroup_name_valid(parent) || !cgroup_name_valid(name))
@@ -95,8 +97,9 @@ int cgroup_find(const char *parent, const char *name, struct cgroup *ret, struct
 	mounts = setmntent("/proc/self/mounts", "re");
 	if (!mounts)
 		return err_set(err, -errno, "cannot read /proc/self/mounts");
-	while ((mount = getmntent(mounts)))
-		take_mount(&group, mount, roots);
+	/* Reentrant: the daemon ends many machines at once. */
+	while (getmntent_r(mounts, &mount, line, sizeof(line)))
+		take_mount(&group, &mount, roots);
 	endmntent(mounts);
 
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
