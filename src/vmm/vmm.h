@@ -87,6 +87,21 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
 	     int64_t deadline_boottime_ms, struct err *err);
 
+/* Stops the guest's CPUs; what it wrote to its disk is in the disk file then (drained and flushed). */
+int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+	      struct err *err);
+/* Lets the CPUs of a paused VM go on. */
+int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+		 struct err *err);
+/* Saves the device state of a paused VM to state_path (created; fsynced when durable). The VM stays
+ * paused; it may be continued or ended. */
+int vmm_save_devices(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
+		     bool durable, int64_t deadline_boottime_ms, struct err *err);
+/* The VMM's process, as the record names it; its identity (start time) was checked. -ESRCH when gone.
+ * Its private mapping of memory_path holds the guest's memory. */
+int vmm_process(struct vmm_driver *driver, const struct vmm_vm *vm, pid_t *ret_pid, int *ret_pidfd,
+		struct err *err);
+
 /* Takes over a VM that another process started. -ESRCH when its warden is gone (the record tells
  * why), -ENOENT when there is no record of a start. */
 int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *ret, struct err *err);
