@@ -67,6 +67,14 @@ struct vmm_spec {
 	uint32_t pids_max;             /* cgroup limit of threads; 0: computed */
 	uid_t uid;                     /* the VMM's own uid and gid, used by no one else on the host */
 	int64_t expires_boottime_ms;   /* the warden's deadline */
+	bool freeze_at_deadline;       /* true: at the deadline the warden stops the VMM (SIGSTOP, recorded as
+					  `frozen`) instead of killing it, so that whoever comes back can
+					  still save it; false: it kills it */
+	/* With device_state_path: called after the VMM has mapped memory_path and before it loads the
+	 * device state, with the VMM's pid (it cannot be reused meanwhile), to put the pages in place
+	 * that differ from the file. Not 0: the start fails with err. May be NULL. */
+	int (*fill_memory)(void *arg, pid_t vmm_pid, struct err *err);
+	void *fill_memory_arg;
 };
 
 struct vmm_vm {
