@@ -69,10 +69,11 @@ struct vmm_spec {
 	int64_t expires_boottime_ms;   /* the warden's deadline */
 	bool freeze_at_deadline;       /* true: at the deadline the warden stops the VMM (SIGSTOP, recorded as
 					  `frozen`) instead of killing it, so that whoever comes back can
-					  still save it; false: it kills it */
+					  still extend, save or end it; false: it kills it */
 	/* With device_state_path: called after the VMM has mapped memory_path and before it loads the
-	 * device state, with the VMM's pid (it cannot be reused meanwhile), to put the pages in place
-	 * that differ from the file. Not 0: the start fails with err. May be NULL. */
+	 * device state, with the VMM's pid, to put the pages in place that differ from the file. The
+	 * process's identity is checked before and after. Not 0: the start fails with err. May be
+	 * NULL. */
 	int (*fill_memory)(void *arg, pid_t vmm_pid, struct err *err);
 	void *fill_memory_arg;
 };
@@ -95,7 +96,11 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
 	     int64_t deadline_boottime_ms, struct err *err);
 
-/* Stops the guest's CPUs; what it wrote to its disk is in the disk file then (drained and flushed). */
+/* Stops the guest's CPUs; what it wrote to its disk is in the disk file then, and durable (drained and
+ * flushed: so the call is shorter after an fdatasync of the disk file). Fine for one that is paused
+ * already, and for one that its warden has frozen at the deadline: it is thawed, paused, and frozen
+ * again after a minute unless it was extended or ended (warden/control.h). The guest's clocks stand
+ * still from here to vmm_continue, or to a restore of what is saved. */
 int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
 	      struct err *err);
 /* Lets the CPUs of a paused VM go on. */
@@ -115,7 +120,7 @@ int vmm_process(struct vmm_driver *driver, const struct vmm_vm *vm, pid_t *ret_p
 int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *ret, struct err *err);
 
 /* Moves the deadline durably: when it returns 0 the new deadline stands even if everything but the
- * warden dies. -ESRCH: the VM has already ended ("already_expired" when by its deadline). */
+ * warden dies. A frozen VM goes on. -ESRCH: the VM has already ended ("already_expired" when by its deadline). */
 int vmm_extend(struct vmm_driver *driver, struct vmm_vm *vm, int64_t expires_boottime_ms,
 	       int64_t deadline_boottime_ms, struct err *err);
 
