@@ -1,4 +1,4 @@
-/* Entropy, clock, hostname, machine-id. See identity.h. */
+/* Entropy, clock, hostname, machine-id, generation. See identity.h. */
 #include "guest/identity.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include "base/log.h"
 
 #define HOSTS_MAX (256u * 1024u)
+#define GENERATION_FILE "/run/skerry/generation"
 #define OWN_ADDRESS "127.0.1.1"
 
 /* The kernel's generator is seeded and its current keys are thrown away: two forks of one snapshot
@@ -141,6 +142,39 @@ static int set_machine_id(const char *machine_id)
 	return replace_file("/etc/machine-id", line, strlen(line), 0444);
 }
 
+static int open_generation(void)
+{
+	int fd = open(GENERATION_FILE, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0444);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+/* In place, for those who watch the file. A link, a pipe or a directory at its path is taken away. */
+static int set_generation(uint64_t epoch)
+{
+	_cleanup_close_ int fd = open_generation();
+	char line[32];
+	size_t len = (size_t)snprintf(line, sizeof(line), "%llu\n", (unsigned long long)epoch);
+
+	if (fd < 0) {
+		tree_remove(GENERATION_FILE);
+		fd = open_generation();
+	}
+	if (fd < 0)
+		return fd;
+	/* Numbers grow: the text is never shorter than what it replaces, and is there at once. */
+	if (fchmod(fd, 0444) < 0 || pwrite(fd, line, len, 0) != (ssize_t)len ||
+	    ftruncate(fd, (off_t)len) < 0)
+		return -errno;
+	return 0;
+}
+
 static uint32_t applied(int r, uint32_t bit, const char *what)
 {
 	if (r == 0)
@@ -156,5 +190,6 @@ uint32_t identity_apply(const struct identity *id)
 	bits |= applied(identity_set_clock(id->unix_us), PROTO_APPLIED_CLOCK, "clock");
 	bits |= applied(set_hostname(id->hostname), PROTO_APPLIED_HOSTNAME, "hostname");
 	bits |= applied(set_machine_id(id->machine_id), PROTO_APPLIED_MACHINE_ID, "machine-id");
+	bits |= applied(set_generation(id->epoch), PROTO_APPLIED_GENERATION, "generation");
 	return bits;
 }
