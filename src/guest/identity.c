@@ -48,27 +48,6 @@ int identity_set_clock(uint64_t unix_us)
 	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? -errno : 0;
 }
 
-/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced and
- * not followed. No fsync: an identity is applied again after every boot. */
-static int replace_file(const char *path, const char *text, size_t len, mode_t mode)
-{
-	char temporary[256];
-	int fd, r;
-
-	snprintf(temporary, sizeof(temporary), "%s.skerry-new", path);
-	unlink(temporary);
-	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (fd < 0)
-		return -errno;
-	r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text, len);
-	close(fd);
-	if (r == 0 && rename(temporary, path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(temporary);
-	return r;
-}
-
 /* A file of the guest that should be a small text: never waits on a pipe put in its place. */
 static int read_text(const char *path, struct buf *out)
 {
@@ -89,6 +68,40 @@ static int read_text(const char *path, struct buf *out)
 	out->len += (size_t)n;
 	out->data[out->len] = '\0';
 	return 0;
+}
+
+/* Does the file hold this text already? So it is after a pause, and the first write after a restore
+ * costs an emulated guest many milliseconds: all the code on its way has to be translated anew. */
+static bool has_text(const char *path, const char *text, size_t len, mode_t mode)
+{
+	_cleanup_buf_ struct buf now = BUF_INIT;
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (st.st_mode & 07777) == mode && st.st_uid == 0 &&
+	       read_text(path, &now) == 0 && now.len == len && memcmp(now.data, text, len) == 0;
+}
+
+/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced and
+ * not followed. No fsync: an identity is applied again after every boot. */
+static int replace_file(const char *path, const char *text, size_t len, mode_t mode)
+{
+	char temporary[256];
+	int fd, r;
+
+	snprintf(temporary, sizeof(temporary), "%s.skerry-new", path);
+	if (has_text(path, text, len, mode))
+		return 0;
+	unlink(temporary);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text, len);
+	close(fd);
+	if (r == 0 && rename(temporary, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(temporary);
+	return r;
 }
 
 /* Our line in /etc/hosts is renewed, everybody else's lines stay. */
