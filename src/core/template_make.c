@@ -315,12 +315,15 @@ static int sync_file(const char *path, struct err *err)
 static int install(const struct making *m, struct err *err)
 {
 	_cleanup_free_ char *parent = xasprintf("%s/templates", m->core->state_dir);
+	_cleanup_free_ char *root_path = xasprintf("%s/root", m->dir);
 	int r;
 
 	say(m, 82, "checking and storing the template");
 	r = sync_file(m->memory_path, err);
 	if (r == 0)
 		r = sync_file(m->disk_path, err);
+	if (r == 0)
+		r = template_keep_root(root_path, m->image, err);
 	if (r == 0)
 		r = template_write_manifest(m->dir, m->template,
 					    vmm_driver_fingerprint(m->core->driver), err);

@@ -38,6 +38,26 @@ int intervals_end(struct db_txn *txn, const char *sandbox_id, int64_t ended_unix
 	return db_run(&query, NULL, err);
 }
 
+int intervals_total(struct db_txn *txn, const char *sandbox_id, int64_t now_unix_ms,
+		    int64_t *ret_ms, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn,
+			 "select coalesce(sum(coalesce(ended_unix_ms, $1) - started_unix_ms), 0)"
+			 " from intervals where sandbox_id = $2",
+			 &query, err);
+
+	if (r < 0)
+		return r;
+	db_bind_int(&query, 1, now_unix_ms);
+	db_bind_text(&query, 2, sandbox_id);
+	r = db_step(&query, err);
+	if (r < 0)
+		return r;
+	*ret_ms = db_column_int(&query, 0);
+	return 0;
+}
+
 int intervals_list(struct db_txn *txn, const char *sandbox_id, struct interval_row **ret,
 		   size_t *ret_n, struct err *err)
 {

@@ -18,6 +18,9 @@ int intervals_begin(struct db_txn *txn, const char *sandbox_id, uint64_t generat
 /* Ends the one that runs, if one does; never before its start. */
 int intervals_end(struct db_txn *txn, const char *sandbox_id, int64_t ended_unix_ms,
 		  struct err *err);
+/* How long it has run in all, the run under way up to now. */
+int intervals_total(struct db_txn *txn, const char *sandbox_id, int64_t now_unix_ms,
+		    int64_t *ret_ms, struct err *err);
 /* Oldest first; the caller frees *ret. */
 int intervals_list(struct db_txn *txn, const char *sandbox_id, struct interval_row **ret,
 		   size_t *ret_n, struct err *err);

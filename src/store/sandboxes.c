@@ -363,21 +363,21 @@ int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_un
 			id, expires_unix_ms, err);
 }
 
-int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t remaining_ms,
-			 int64_t paused_unix_ms, struct err *err)
+int sandboxes_set_pausing(struct db_txn *txn, const char *id, int64_t remaining_ms, struct err *err)
 {
-	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn,
-			 "update sandboxes set status = 'paused', remaining_ms = $1,"
-			 " paused_unix_ms = $2 where id = $3 and status = 'pausing'",
-			 &query, err);
+	return set_time(txn,
+			"update sandboxes set status = 'pausing', remaining_ms = $1"
+			" where id = $2 and status = 'running'",
+			id, remaining_ms, err);
+}
 
-	if (r < 0)
-		return r;
-	db_bind_int(&query, 1, remaining_ms);
-	db_bind_int(&query, 2, paused_unix_ms);
-	db_bind_text(&query, 3, id);
-	return run_one(&query, id, err);
+int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix_ms,
+			 struct err *err)
+{
+	return set_time(txn,
+			"update sandboxes set status = 'paused', paused_unix_ms = $1"
+			" where id = $2 and status = 'pausing'",
+			id, paused_unix_ms, err);
 }
 
 int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,

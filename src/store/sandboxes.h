@@ -38,7 +38,7 @@ struct sandbox_row {
 	uint32_t idle_pause_minutes; /* 0: never */
 	char machine_id[33];
 	char template_key[33];	/* what its memory is a difference to; "" not known */
-	int64_t remaining_ms;	/* lifetime left, of a paused one */
+	int64_t remaining_ms;	/* lifetime left, of one that is paused or pausing */
 	int64_t paused_unix_ms; /* 0 unless paused */
 };
 void sandbox_row_clear(struct sandbox_row *row);
@@ -91,9 +91,12 @@ int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_un
 int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms,
 			  struct err *err);
 
-/* From pausing to paused, and from resuming to running. -ESTALE as for sandboxes_move. */
-int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t remaining_ms,
-			 int64_t paused_unix_ms, struct err *err);
+/* From running to pausing, from pausing to paused, and from resuming to running. -ESTALE as for
+ * sandboxes_move. */
+int sandboxes_set_pausing(struct db_txn *txn, const char *id, int64_t remaining_ms,
+			  struct err *err);
+int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix_ms,
+			 struct err *err);
 int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,
 			  int64_t expires_unix_ms, struct err *err);
 /* Those that have been paused since before that time. */
