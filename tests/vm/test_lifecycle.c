@@ -1,0 +1,590 @@
+/*
+ * The state of a sandbox as a thing one can hold: pausing, resuming, forking, snapshots, and what of
+ * them goes wrong. With real VMs; one image and one template serve all tests.
+ */
+#include "core_rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "loop/spawn.h"
+#include "store/intervals.h"
+
+static struct rig rig;
+
+static int make(void **state)
+{
+	rig_make(&rig);
+	return 0;
+}
+
+static int remove_all(void **state)
+{
+	rig_remove(&rig);
+	return 0;
+}
+
+/* ---- helpers ---- */
+
+static void must_pause(const char *id)
+{
+	struct sandbox_info info;
+	struct err err = ERR_INIT;
+
+	if (core_pause(rig.core, &rig.admin, id, &info, &err) < 0)
+		fail_msg("pause: %s (%s)", err.message, err_code_of(&err));
+	assert_int_equal(info.status, SANDBOX_PAUSED);
+	assert_true(info.remaining_ms > 0);
+	sandbox_info_clear(&info);
+}
+
+static void must_resume(const char *id)
+{
+	struct sandbox_info info;
+	struct err err = ERR_INIT;
+
+	if (core_resume(rig.core, &rig.admin, id, &info, &err) < 0)
+		fail_msg("resume: %s (%s)", err.message, err_code_of(&err));
+	assert_int_equal(info.status, SANDBOX_RUNNING);
+	sandbox_info_clear(&info);
+}
+
+/* Standard output of a command; the caller frees. */
+static char *output_of(const char *id, const char *command)
+{
+	struct answer a;
+	struct err err = ERR_INIT;
+	char *text;
+
+	answer_init(&a);
+	if (answer_exec(&a, &rig, id,
+			&(struct core_exec_request){ .command = command, .wait_ms = -1 }, &err) < 0)
+		fail_msg("exec: %s", err.message);
+	answer_get(&a, 120000);
+	if (a.failed)
+		fail_msg("exec '%s': %s", command, a.err.message);
+	if (a.result.exit_code != 0)
+		fail_msg("exec '%s' ended with %d: %s%s", command, a.result.exit_code,
+			 buf_str(&a.result.out), buf_str(&a.result.err));
+	text = xstrdup(buf_str(&a.result.out));
+	answer_clear(&a);
+	return text;
+}
+
+static long number_of(const char *id, const char *command)
+{
+	_cleanup_free_ char *text = output_of(id, command);
+
+	return strtol(text, NULL, 10);
+}
+
+static void in_background(const char *id, const char *command)
+{
+	struct answer a;
+	struct err err = ERR_INIT;
+
+	answer_init(&a);
+	if (answer_exec(&a, &rig, id,
+			&(struct core_exec_request){ .command = command, .timeout_ms = 600000 },
+			&err) < 0)
+		fail_msg("exec: %s", err.message);
+	answer_get(&a, 60000);
+	assert_false(a.failed);
+	assert_true(a.result.running);
+	answer_clear(&a);
+}
+
+static void assert_status(const char *id, enum sandbox_status status)
+{
+	struct sandbox_info info;
+
+	rig_get(&rig, id, &info);
+	assert_string_equal(sandbox_status_name(info.status), sandbox_status_name(status));
+	sandbox_info_clear(&info);
+}
+
+static int wait_status(const char *id, enum sandbox_status status, int64_t timeout_ms)
+{
+	int64_t deadline = clock_boottime_ms() + timeout_ms;
+
+	for (;;) {
+		struct sandbox_info info;
+		bool reached;
+
+		rig_get(&rig, id, &info);
+		reached = info.status == status;
+		sandbox_info_clear(&info);
+		if (reached)
+			return 0;
+		if (clock_boottime_ms() > deadline)
+			return -ETIMEDOUT;
+		poll(NULL, 0, 50);
+	}
+}
+
+/* ---- pause and resume ---- */
+
+static void start_server_and_counter(const char *id)
+{
+	in_background(id, "mkdir -p ~/www && cd ~/www && echo served >f && "
+			  "exec python3 -m http.server 8000 2>/dev/null");
+	in_background(id, "n=0; while :; do n=$((n+1)); echo $n >~/count.new; "
+			  "mv ~/count.new ~/count; sleep 0.1; done");
+	free(output_of(id, "until [ -s ~/count ] && (: <>/dev/tcp/127.0.0.1/8000) 2>/dev/null; do "
+			   "sleep 0.3; done"));
+}
+
+static void check_server(const char *id)
+{
+	rig_expect(&rig, id,
+		   "exec 3<>/dev/tcp/127.0.0.1/8000; printf 'GET /f HTTP/1.0\\r\\n\\r\\n' >&3;"
+		   "tail -n 1 <&3",
+		   "served\n");
+}
+
+static void check_clock(const char *id)
+{
+	_cleanup_free_ char *text = output_of(id, "date +%s%3N");
+	int64_t guest_ms = strtoll(text, NULL, 10), skew_ms = clock_unix_ms() - guest_ms;
+
+	/* The answer takes its time on the way, which looks like a clock that is behind. */
+	if (skew_ms < -500 || skew_ms > 1500)
+		fail_msg("the guest's clock is off by %lld ms", (long long)skew_ms);
+}
+
+static void test_ten_cycles(void **state)
+{
+	char id[SANDBOX_ID_SIZE];
+	struct answer half_done;
+	struct err err = ERR_INIT;
+	struct interval_row *intervals = NULL;
+	size_t n = 0;
+	long count = 0;
+
+	rig_create(&rig, &(struct core_create_request){ .name = "cycles" }, id);
+	start_server_and_counter(id);
+	answer_init(&half_done);
+	assert_int_equal(answer_exec(&half_done, &rig, id,
+				     &(struct core_exec_request){
+					     .command = "echo begin; sleep 12; echo end",
+					     .timeout_ms = 100000,
+					     .wait_ms = -1 },
+				     &err),
+			 0);
+	for (int i = 0; i < 10; i++) {
+		_cleanup_free_ char *edit = xasprintf(
+			"echo edit %d >>~/edits; head -c 300000 /dev/urandom >~/blob%d;"
+			"cat ~/edits ~/blob* | sha256sum",
+			i, i % 3);
+		_cleanup_free_ char *before = output_of(id, edit), *after = NULL;
+		int64_t began = clock_boottime_ms(), paused, resumed;
+		long now;
+
+		must_pause(id);
+		paused = clock_boottime_ms();
+		if (i % 2)
+			must_resume(id); /* else by the command */
+		resumed = clock_boottime_ms();
+		check_clock(id);
+		print_message("cycle %d: pause %lld ms, resume %lld ms\n", i,
+			      (long long)(paused - began), (long long)(resumed - paused));
+		after = output_of(id, "cat ~/edits ~/blob* | sha256sum");
+		assert_string_equal(before, after);
+		now = number_of(id, "cat ~/count");
+		assert_true(now > count);
+		count = now;
+	}
+	check_server(id);
+	rig_expect(&rig, id, "wc -l <~/edits; hostname; cat /run/skerry/generation",
+		   "10\ncycles\n11\n");
+	answer_get(&half_done, 60000);
+	if (half_done.failed)
+		fail_msg("the half-done command: %s", half_done.err.message);
+	assert_string_equal(buf_str(&half_done.result.out), "begin\nend\n");
+	answer_clear(&half_done);
+	{
+		_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+		assert_int_equal(db_begin_read(rig.core->db, &txn, NULL), 0);
+		assert_int_equal(intervals_list(&txn, id, &intervals, &n, NULL), 0);
+	}
+	assert_int_equal(n, 11);
+	for (size_t i = 1; i < n; i++)
+		assert_true(intervals[i].started_unix_ms >= intervals[i - 1].ended_unix_ms);
+	assert_int_equal(intervals[10].ended_unix_ms, 0);
+	free(intervals);
+	rig_destroy(&rig, id);
+	rig_assert_no_residue(&rig, id, NULL);
+}
+
+struct many {
+	const char *id;
+	atomic_int failed;
+};
+
+static void *ask(void *arg)
+{
+	struct many *many = arg;
+	struct answer a;
+	struct err err = ERR_INIT;
+
+	answer_init(&a);
+	if (answer_exec(&a, &rig, many->id,
+			&(struct core_exec_request){ .command = "cat ~/mark", .wait_ms = -1 },
+			&err) < 0) {
+		print_message("exec: %s\n", err.message);
+		many->failed++;
+	} else {
+		answer_get(&a, 120000);
+		if (a.failed || !str_eq(buf_str(&a.result.out), "here\n"))
+			many->failed++;
+	}
+	answer_clear(&a);
+	return NULL;
+}
+
+static void test_fifty_requests_resume_once(void **state)
+{
+	struct many many = { 0 };
+	struct sandbox_info info;
+	pthread_t threads[50];
+	char id[SANDBOX_ID_SIZE];
+
+	rig_create(&rig, NULL, id);
+	rig_expect(&rig, id, "echo here >~/mark", "");
+	must_pause(id);
+	assert_status(id, SANDBOX_PAUSED);
+	many.id = id;
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask, &many), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(many.failed, 0);
+	rig_get(&rig, id, &info);
+	assert_int_equal(info.generation, 2);
+	sandbox_info_clear(&info);
+	rig_destroy(&rig, id);
+}
+
+static void test_paused_are_listed_and_destroyed(void **state)
+{
+	struct core_list_request req = { .status = "paused" };
+	struct sandbox_info *infos = NULL, info;
+	char id[SANDBOX_ID_SIZE], *cursor = NULL;
+	size_t n = 0;
+
+	rig_create(&rig, NULL, id);
+	must_pause(id);
+	assert_int_equal(core_list(rig.core, &rig.admin, &req, &infos, &n, &cursor, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_string_equal(infos[0].id, id);
+	core_list_clear(infos, n);
+	/* A daemon that was stopped and started keeps it. */
+	rig_close(&rig);
+	rig_open(&rig);
+	assert_status(id, SANDBOX_PAUSED);
+	rig_expect(&rig, id, "echo still", "still\n");
+	must_pause(id);
+	rig_destroy(&rig, id);
+	rig_get(&rig, id, &info);
+	assert_string_equal(info.reason, "destroyed_by_user");
+	sandbox_info_clear(&info);
+	rig_assert_no_residue(&rig, id, NULL);
+}
+
+static void test_damage_is_named(void **state)
+{
+	_cleanup_free_ char *path = NULL;
+	struct sandbox_info info;
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE], byte;
+	int fd;
+
+	rig_create(&rig, NULL, id);
+	must_pause(id);
+	path = xasprintf("%s/state/sandboxes/%s/pause/" SAVED_MEMORY, rig.dir, id);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, 300000), 1);
+	byte = (char)~byte;
+	assert_int_equal(pwrite(fd, &byte, 1, 300000), 1);
+	assert_true(core_resume(rig.core, &rig.admin, id, &info, &err) < 0);
+	assert_string_equal(err_code_of(&err), "snapshot_damaged");
+	assert_status(id, SANDBOX_PAUSED);
+	byte = (char)~byte;
+	assert_int_equal(pwrite(fd, &byte, 1, 300000), 1);
+	close(fd);
+	must_resume(id);
+	rig_destroy(&rig, id);
+}
+
+static void test_paused_at_its_deadline(void **state)
+{
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	char id[SANDBOX_ID_SIZE];
+
+	rig_create(&rig, &(struct core_create_request){ .pause_on_timeout = true }, id);
+	rig_expect(&rig, id, "echo kept >~/mark", "");
+	sb = table_find(rig.core, id, NULL);
+	pthread_mutex_lock(&sb->op_lock);
+	assert_int_equal(vmm_extend(rig.driver, &sb->vm, clock_boottime_ms() + 8000,
+				    clock_boottime_ms() + 5000, NULL),
+			 0);
+	sb->expires_boottime_ms = clock_boottime_ms() + 8000;
+	pthread_mutex_unlock(&sb->op_lock);
+	assert_int_equal(wait_status(id, SANDBOX_PAUSED, 40000), 0);
+	rig_expect(&rig, id, "cat ~/mark", "kept\n");
+	rig_destroy(&rig, id);
+}
+
+static void test_idle_is_paused_and_a_job_is_not(void **state)
+{
+	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	char id[SANDBOX_ID_SIZE];
+
+	rig_create(&rig, &(struct core_create_request){ .idle_pause_minutes = 1 }, id);
+	sb = table_find(rig.core, id, NULL);
+	in_background(id, "sleep 4");
+	sb->used_boottime_ms = clock_boottime_ms() - 58000;
+	poll(NULL, 0, 3500); /* the minute is over, the job is not */
+	assert_int_equal(sandbox_status(sb), SANDBOX_RUNNING);
+	poll(NULL, 0, 3000);
+	assert_int_equal(sandbox_status(sb), SANDBOX_RUNNING); /* its end was use, too */
+	sb->used_boottime_ms = clock_boottime_ms() - 61000;
+	for (int i = 0; i < 400 && sandbox_status(sb) != SANDBOX_PAUSED; i++)
+		poll(NULL, 0, 50);
+	assert_int_equal(sandbox_status(sb), SANDBOX_PAUSED);
+	rig_destroy(&rig, id);
+}
+
+/* ---- forks ---- */
+
+static void assert_all_differ(char *const *texts, size_t n, const char *what)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (size_t k = i + 1; k < n; k++) {
+			if (str_eq(texts[i], texts[k]))
+				fail_msg("%s of forks %zu and %zu is the same: %s", what, i, k,
+					 texts[i]);
+		}
+	}
+}
+
+static void collect(const struct core_fork_result *forks, const char *command, const char *what)
+{
+	char *texts[FORK_COUNT_MAX];
+
+	for (size_t i = 0; i < forks->n; i++)
+		texts[i] = output_of(forks->children[i].id, command);
+	assert_all_differ(texts, forks->n, what);
+	for (size_t i = 0; i < forks->n; i++)
+		free(texts[i]);
+}
+
+static void check_disk_of(const char *id)
+{
+	_cleanup_free_ char *path = xasprintf("%s/state/sandboxes/%s/disk", rig.dir, id);
+	_cleanup_free_ char *copy = xasprintf("%s/fsck.img", rig.dir);
+	/* The journal of a paused one is replayed first, as a mount would; in a copy. */
+	const char *const argv[] = { "e2fsck", "-fy", copy, NULL };
+	const char *const again[] = { "e2fsck", "-fn", copy, NULL };
+	struct spawn_spec spec = SPAWN_SPEC_INIT;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(file_copy_sparse(path, copy, 0600), 0);
+	spec.argv = argv;
+	spawn_run(&spec, clock_boottime_ms() + 60000, NULL, 0, NULL, NULL, NULL);
+	spec.argv = again;
+	if (spawn_run(&spec, clock_boottime_ms() + 60000, NULL, 0, NULL, NULL, &err) < 0)
+		fail_msg("e2fsck of %s: %s", id, err.message);
+	unlink(copy);
+}
+
+/* What programs that were running before the fork draw first afterwards. */
+static const char drawer[] =
+	"import time,uuid\n"
+	"g=lambda: open('/run/skerry/generation').read()\n"
+	"t=time.monotonic()\n"
+	"while True:\n"
+	"    now=time.monotonic()\n"
+	"    s=open('/dev/urandom','rb').read(16).hex()+' '+"
+	"open('/proc/sys/kernel/random/uuid').read().strip()\n"
+	"    f=open('/tmp/draws','a'); f.write('%f %s\\n'%(now,s)); f.close()\n"
+	"    time.sleep(0.02)\n";
+
+static void test_eight_forks(void **state)
+{
+	const struct core_fork_request req = { .count = 8, .name = "child" };
+	_cleanup_free_ char *command =
+		xasprintf("cat >~/draw.py <<'END'\n%sEND\npython3 ~/draw.py", drawer);
+	struct core_fork_result forks = { 0 };
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE];
+	int64_t began;
+	long before;
+
+	rig_create(&rig, &(struct core_create_request){ .name = "source" }, id);
+	start_server_and_counter(id);
+	in_background(id, command);
+	rig_expect(&rig, id, "echo shared >~/mark; while [ ! -s /tmp/draws ]; do sleep 0.1; done",
+		   "");
+	before = number_of(id, "cat ~/count");
+	began = clock_boottime_ms();
+	if (core_fork(rig.core, &rig.admin, id, &req, &forks, &err) < 0)
+		fail_msg("fork: %s (%s)", err.message, err_code_of(&err));
+	print_message("eight forks: %lld ms, source held %lld ms\n",
+		      (long long)(clock_boottime_ms() - began), (long long)forks.source_held_ms);
+	assert_int_equal(forks.n, 8);
+	for (size_t i = 0; i < forks.n; i++) {
+		const char *child = forks.children[i].id;
+		_cleanup_free_ char *write = xasprintf(
+			"cat ~/mark; for k in 1 2 3 4; do head -c 2000000 /dev/urandom >~/w$k;"
+			"done; echo only %zu >~/own; sync",
+			i);
+		_cleanup_free_ char *name = xasprintf("child-%zu", i + 1);
+
+		assert_string_equal(forks.children[i].parent_id, id);
+		assert_string_equal(forks.children[i].name, name);
+		rig_expect(&rig, child, write, "shared\n");
+		check_server(child);
+		assert_true(number_of(child, "cat ~/count") >= before);
+	}
+	collect(&forks, "cat /etc/machine-id", "machine-id");
+	collect(&forks, "hostname", "hostname");
+	collect(&forks, "cat /proc/sys/kernel/random/uuid", "kernel UUID");
+	collect(&forks, "cat ~/own", "the disk");
+	/* The first draw after the longest gap is the first one after the fork. */
+	collect(&forks,
+		"awk 'NR>1 && $1-t>g {g=$1-t; l=$2} {t=$1} END {print l}' /tmp/draws >/tmp/d1;"
+		"n=$(cat /proc/sys/kernel/random/boot_id); tail -n 1 /tmp/draws | cut -d ' ' -f 2,3",
+		"a draw of a process that was running");
+	rig_expect(&rig, id, "cat ~/mark; ls ~/own ~/w1 2>/dev/null || true", "shared\n");
+	check_server(id);
+	for (size_t i = 0; i < forks.n; i++) {
+		must_pause(forks.children[i].id);
+		check_disk_of(forks.children[i].id);
+		rig_destroy(&rig, forks.children[i].id);
+	}
+	core_fork_result_clear(&forks);
+	rig_destroy(&rig, id);
+}
+
+static void test_fork_of_a_paused_one(void **state)
+{
+	const struct core_fork_request req = { .count = 2 };
+	struct core_fork_result forks = { 0 };
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE];
+
+	rig_create(&rig, NULL, id);
+	rig_expect(&rig, id, "echo saved >~/mark", "");
+	must_pause(id);
+	if (core_fork(rig.core, &rig.admin, id, &req, &forks, &err) < 0)
+		fail_msg("fork: %s", err.message);
+	assert_status(id, SANDBOX_PAUSED);
+	assert_int_equal(forks.source_held_ms, 0);
+	rig_destroy(&rig, id); /* children are their own */
+	for (size_t i = 0; i < forks.n; i++) {
+		rig_expect(&rig, forks.children[i].id, "cat ~/mark", "saved\n");
+		rig_destroy(&rig, forks.children[i].id);
+	}
+	core_fork_result_clear(&forks);
+}
+
+static void test_fork_beyond_the_quota_makes_none(void **state)
+{
+	const struct core_fork_request req = { .count = 16 };
+	const struct core_fork_request one = { .count = 0 };
+	struct core_fork_result forks = { 0 };
+	struct sandbox_info *infos = NULL;
+	struct err err = ERR_INIT;
+	char a[SANDBOX_ID_SIZE], *cursor = NULL;
+	int64_t limit = rig.core->limits.sandboxes_per_account;
+	size_t n = 0;
+
+	rig_create(&rig, NULL, a);
+	rig.core->limits.sandboxes_per_account = 16;
+	assert_true(core_fork(rig.core, &rig.admin, a, &req, &forks, &err) < 0);
+	rig.core->limits.sandboxes_per_account = limit;
+	assert_string_equal(err_code_of(&err), "quota_reached");
+	assert_int_equal(core_list(rig.core, &rig.admin, &(struct core_list_request){ 0 }, &infos,
+				   &n, &cursor, NULL),
+			 0);
+	assert_int_equal(n, 1);
+	core_list_clear(infos, n);
+	assert_int_equal(core_fork(rig.core, &rig.admin, a, &one, &forks, &err), -EINVAL);
+	rig_destroy(&rig, a);
+}
+
+/* ---- named snapshots ---- */
+
+static void test_named_snapshot(void **state)
+{
+	struct core_snapshot_info info, *infos = NULL;
+	struct err err = ERR_INIT;
+	char source[SANDBOX_ID_SIZE], a[SANDBOX_ID_SIZE], b[SANDBOX_ID_SIZE];
+	size_t n = 0;
+
+	rig_create(&rig, NULL, source);
+	rig_expect(&rig, source, "echo first >~/mark", "");
+	if (core_snapshot_create(rig.core, &rig.admin, source, "one", &info, &err) < 0)
+		fail_msg("snapshot: %s", err.message);
+	assert_true(info.size_bytes > 0);
+	assert_int_equal(
+		core_snapshot_create(rig.core, &rig.admin, source, "one", &info, &err), -EEXIST);
+	assert_string_equal(err_code_of(&err), "snapshot_exists");
+	rig_expect(&rig, source, "echo second >~/mark; cat ~/mark", "second\n");
+	rig_destroy(&rig, source);
+	rig_create(&rig, &(struct core_create_request){ .snapshot = "one" }, a);
+	rig_expect(&rig, a, "cat ~/mark", "first\n");
+	rig_close(&rig);
+	rig_open(&rig);
+	rig_create(&rig, &(struct core_create_request){ .snapshot = "one" }, b);
+	assert_int_equal(core_snapshot_list(rig.core, &rig.admin, &infos, &n, &err), 0);
+	assert_int_equal(n, 1);
+	assert_string_equal(infos[0].name, "one");
+	assert_string_equal(infos[0].source_id, source);
+	free(infos);
+	assert_int_equal(core_snapshot_remove(rig.core, &rig.admin, "one", &err), 0);
+	assert_int_equal(core_snapshot_remove(rig.core, &rig.admin, "one", &err), -ENOENT);
+	rig_expect(&rig, a, "cat ~/mark", "first\n");
+	must_pause(b);
+	rig_expect(&rig, b, "cat ~/mark", "first\n");
+	rig_destroy(&rig, a);
+	rig_destroy(&rig, b);
+	assert_int_equal(rig_try_create(&rig, &(struct core_create_request){ .snapshot = "one" }, a,
+					&err),
+			 -ENOENT);
+	assert_string_equal(err_code_of(&err), "snapshot_not_found");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ten_cycles),
+		cmocka_unit_test(test_fifty_requests_resume_once),
+		cmocka_unit_test(test_paused_are_listed_and_destroyed),
+		cmocka_unit_test(test_damage_is_named),
+		cmocka_unit_test(test_paused_at_its_deadline),
+		cmocka_unit_test(test_idle_is_paused_and_a_job_is_not),
+		cmocka_unit_test(test_eight_forks),
+		cmocka_unit_test(test_fork_of_a_paused_one),
+		cmocka_unit_test(test_fork_beyond_the_quota_makes_none),
+		cmocka_unit_test(test_named_snapshot),
+	};
+
+	log_init(LOG_LVL_WARN);
+	if (argc == 2)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, make, remove_all);
+}
