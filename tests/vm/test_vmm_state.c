@@ -78,7 +78,8 @@ static void start_background(struct machine_run *m, const char *command)
 {
 	_cleanup_free_ char *line = xasprintf("setsid sh -c '%s' < /dev/null > /dev/null 2>&1 &",
 					      command);
-	_cleanup_free_ char *said = shell(&m->guest, NULL, line);
+
+	free(shell(&m->guest, NULL, line));
 }
 
 /* ---- snapshots, made of the pieces that core makes them of ---- */
