@@ -277,6 +277,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 		destroy(core);
 		return r;
 	}
+	standby_init(core);
 	loop_call(core->loop, start_housekeeping, core);
 	*ret = core;
 	return 0;
@@ -351,6 +352,7 @@ void core_free(struct core *core, int64_t grace_ms)
 	pthread_mutex_unlock(&core->work_lock);
 	loop_call(core->loop, stop_on_loop, core);
 	wait_for_work(core, grace_ms);
+	standby_free(core);
 	all = table_all(core, &n);
 	for (size_t i = 0; i < n; i++) {
 		let_go(all[i]);

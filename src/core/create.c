@@ -36,6 +36,7 @@ struct creation {
 	struct sandbox_row row;
 	int64_t began_boottime_ms;
 	struct sandbox *sb;
+	struct sandbox *ready; /* it stands ready: only its identity is missing */
 	char same_as[24]; /* the sandbox that the idempotency key already stands for */
 };
 
@@ -43,6 +44,7 @@ static void creation_clear(struct creation *c)
 {
 	sandbox_row_clear(&c->row);
 	snapshot_row_clear(&c->snapshot);
+	sandbox_unref(c->ready);
 	sandbox_unref(c->sb);
 }
 
@@ -168,6 +170,17 @@ static int look_up_snapshot(struct creation *c, struct db_txn *txn, struct err *
 	return 0;
 }
 
+static void object_of(struct creation *c)
+{
+	if (!c->ready) {
+		c->sb = reserve_object(c->core, &c->row);
+		return;
+	}
+	c->sb = sandbox_ref(c->ready);
+	reserve_bind(c->sb, &c->row);
+	table_add(c->sb);
+}
+
 /* 1: there is one already. The object is in the table before its row can be found. */
 static int reserve(struct creation *c, struct err *err)
 {
@@ -185,7 +198,7 @@ static int reserve(struct creation *c, struct err *err)
 		r = insert_row(c, &txn, err);
 	if (r < 0)
 		return r;
-	c->sb = reserve_object(c->core, &c->row);
+	object_of(c);
 	r = db_commit(&txn, err);
 	if (r < 0)
 		table_remove(c->sb);
@@ -206,7 +219,12 @@ static int look_up_and_reserve(struct creation *c, struct err *err)
 		fill_row(c);
 		if (!c->req->snapshot)
 			fill_shape(c);
+		/* Whether its warden freezes it at the deadline was said when it was started. */
+		if (!c->req->snapshot && !c->row.pause_on_timeout)
+			c->ready = standby_take(core, c->row.template_key, &c->row);
 		r = reserve(c, err);
+		if (r != 0 && c->ready)
+			standby_discard(STEAL(c->ready));
 	}
 	pthread_rwlock_unlock(&core->images_lock);
 	return r;
@@ -249,6 +267,22 @@ static int start_from_template(struct creation *c, const struct template *templa
 	return r < 0 ? r : start_publish(c->sb, &from, err);
 }
 
+/* -EAGAIN: it was none any more, and is made as if there had been none. */
+static int build_from_ready(struct creation *c, struct err *err)
+{
+	const struct start_from from = { .row = &c->row, .generation = c->row.generation };
+	struct err why = ERR_INIT;
+	int r;
+
+	sandbox_unref(STEAL(c->ready));
+	r = standby_adopt(c->sb, &from, &why);
+	if (r == 0)
+		return start_publish(c->sb, &from, err);
+	log_warn("a sandbox that stood ready cannot be used", "sandbox=%s error=\"%s\"", c->sb->id,
+		 why.message);
+	return check_wanted(c, err) < 0 ? -ECANCELED : -EAGAIN;
+}
+
 static int build_from_template(struct creation *c, struct err *err)
 {
 	struct template *template;
@@ -286,8 +320,11 @@ static int build_from_snapshot(struct creation *c, struct err *err)
 
 static int build(struct creation *c, struct err *err)
 {
-	int r = dir_make(c->sb->run_dir, 0700);
+	int r = c->ready ? build_from_ready(c, err) : -EAGAIN;
 
+	if (r != -EAGAIN)
+		return r;
+	r = dir_make(c->sb->run_dir, 0700);
 	if (r < 0)
 		return err_set(err, r, "make the directory '%s': %s", c->sb->run_dir, strerror(-r));
 	return c->req->snapshot ? build_from_snapshot(c, err) : build_from_template(c, err);

@@ -124,6 +124,7 @@ static void on_look(void *arg)
 		sandbox_unref(all[i]);
 	}
 	free(all);
+	standby_look(core);
 	loop_timer_set(core->idle_watch, now + LOOK_MS);
 }
 

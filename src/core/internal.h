@@ -71,6 +71,7 @@ struct core {
 	pthread_rwlock_t snapshots_lock;
 
 	struct standby *standby;
+	atomic_bool recovered; /* what has no row is not swept any more */
 
 	/* loop's thread */
 	struct loop_timer *housekeeping;
@@ -239,6 +240,9 @@ int template_make(struct core *core, const struct template *template,
 		  core_progress_fn progress, void *progress_arg, struct err *err);
 void template_sweep_making(struct core *core);
 
+/* warm_up.c: runs first commands in a guest that nobody uses yet. */
+int warm_up(struct core *core, struct agent *agent, struct err *err);
+
 /* template_files.c: the manifest, and what it says about the files. */
 int template_write_manifest(const char *dir, const struct template *template,
 			    const char *fingerprint, struct err *err);
@@ -260,8 +264,12 @@ int reserve_quota(struct core *core, struct db_txn *txn, const char *account_id,
 		  struct err *err);
 /* Gives the row an id of its own, this node, an identity, and the status creating. */
 void reserve_fill(const struct core *core, const struct principal *who, struct sandbox_row *row);
-/* Chooses the row's uid and writes it. */
+/* Chooses the row's uid. */
+int reserve_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
+/* Chooses the row's uid, unless it has one, and writes the row. */
 int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
+/* Gives an object what the row says; before anybody else can see it. */
+void reserve_bind(struct sandbox *sb, const struct sandbox_row *row);
 /* The object of a row, in the table; the caller has a reference. */
 struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row);
 /* "disk_full" unless the host has the room that is kept free for what exists already. */
@@ -395,6 +403,24 @@ void idle_watch_start(struct core *core);
 void idle_watch_stop(struct core *core);
 /* [worker] Destroys what has been paused for too long. */
 void paused_expire(struct core *core);
+
+/* ---- standby.c ---- */
+
+int standby_init(struct core *core);
+/* Ends all that stand ready. */
+void standby_free(struct core *core);
+/* Loop's thread, every second: makes or gives up some, on a worker. */
+void standby_look(struct core *core);
+/* One that stands ready for this template, or NULL. Its row (id, uid) is the caller's to write, its
+ * object to put into the table; then standby_adopt, or standby_discard. */
+struct sandbox *standby_take(struct core *core, const char *template_key, struct sandbox_row *row);
+/* [worker, op_lock] Sets its deadline and hands over its identity. After a failure nothing of its VM is
+ * left. */
+int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* [worker] It is not used after all. */
+void standby_discard(struct sandbox *sb);
+size_t standby_count(struct core *core);
+bool standby_has_uid(struct core *core, int64_t uid);
 
 /* ---- fork.c, snapshots.c ---- */
 

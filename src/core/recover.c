@@ -362,6 +362,7 @@ int core_recover(struct core *core, struct err *err)
 	forks_recover(core);
 	snapshots_recover(core);
 	templates_recover(core);
+	core->recovered = true;
 	log_info("recovered", "adopted=%zu ended=%zu undone=%zu removed=%zu left=%zu",
 		 tally.adopted, tally.ended, tally.undone, tally.removed, tally.left);
 	return 0;

@@ -86,8 +86,7 @@ void reserve_fill(const struct core *core, const struct principal *who, struct s
 	row->created_unix_ms = clock_unix_ms();
 }
 
-static int choose_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row,
-		      struct err *err)
+int reserve_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err)
 {
 	const struct core_limits *limits = &core->limits;
 
@@ -101,7 +100,7 @@ static int choose_uid(struct core *core, struct db_txn *txn, struct sandbox_row 
 		r = sandboxes_uid_taken(txn, row->node_id, row->uid, &taken, err);
 		if (r < 0)
 			return r;
-		if (!taken)
+		if (!taken && !standby_has_uid(core, row->uid))
 			return 0;
 	}
 	return err_set(err, -EUSERS, "no free uid for another sandbox on this host");
@@ -114,7 +113,7 @@ int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, 
 	const char *name;
 	json_t *value;
 	size_t n = 0;
-	int r = row->uid ? 0 : choose_uid(core, txn, row, err);
+	int r = row->uid ? 0 : reserve_uid(core, txn, row, err);
 
 	if (r == 0)
 		r = json_parse(row->labels, strlen(row->labels), &parsed, err);
@@ -128,16 +127,22 @@ int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, 
 	return sandboxes_insert(txn, row, labels, n, err);
 }
 
-struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row)
+void reserve_bind(struct sandbox *sb, const struct sandbox_row *row)
 {
-	struct sandbox *sb = sandbox_new(core, row->id, row->account_id);
-
+	str_copy(sb->account_id, sizeof(sb->account_id), row->account_id);
 	sb->created_unix_ms = row->created_unix_ms;
 	sb->expires_unix_ms = row->expires_unix_ms;
 	sb->expires_boottime_ms = clock_boottime_ms() + row->expires_unix_ms - clock_unix_ms();
 	sb->pause_on_timeout = row->pause_on_timeout;
 	sb->memory_mb = row->memory_mb;
 	sb->idle_pause_ms = row->idle_pause_minutes * MINUTE_MS;
+}
+
+struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row)
+{
+	struct sandbox *sb = sandbox_new(core, row->id, row->account_id);
+
+	reserve_bind(sb, row);
 	table_add(sb);
 	return sb;
 }
