@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "base/rand.h"
 #include "core/internal.h"
 
 #define WARM_UP_DEADLINE_MS 60000
@@ -70,13 +71,16 @@ static void stop_warm_up(void *arg)
 	agent_exec_free(w->exec);
 }
 
-static int run_one(struct core *core, struct agent *agent, const char *exec_id, const char *command,
-		   struct err *err)
+/* The id is a new one each time: the guest of a template knows those it was warmed up with itself. */
+static int run_one(struct core *core, struct agent *agent, const char *command, struct err *err)
 {
+	char random[9], exec_id[EXEC_ID_SIZE];
 	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
 	struct timespec until;
 	bool done;
 
+	rand_hex(random, sizeof(random) - 1);
+	snprintf(exec_id, sizeof(exec_id), "exec_warm_%s", random);
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.changed, NULL);
 	loop_call(core->loop, start_warm_up, &w);
@@ -100,9 +104,9 @@ static int run_one(struct core *core, struct agent *agent, const char *exec_id, 
 int warm_up(struct core *core, struct agent *agent, struct err *err)
 {
 	/* What the first commands of most sandboxes touch: the shells, and the way to them. */
-	int r = run_one(core, agent, "exec_warm_1", "true", err);
+	int r = run_one(core, agent, "true", err);
 
 	return r < 0 ? r
-		     : run_one(core, agent, "exec_warm_2",
+		     : run_one(core, agent,
 			       "ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
 }

@@ -4,12 +4,14 @@
  */
 #include "core_rig.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +24,63 @@
 
 static struct rig rig;
 
+/* ---- a file system of its own, small enough to be filled ---- */
+
+#define SMALL_DISK_BYTES ((off_t)3 << 30)
+
+static char disk_dir[64], disk_image[72];
+
+static int run_program(const char *const *argv)
+{
+	struct spawn_spec spec = SPAWN_SPEC_INIT;
+
+	spec.argv = argv;
+	return spawn_run(&spec, clock_boottime_ms() + 60000, NULL, 0, NULL, NULL, NULL);
+}
+
+/* XFS with reflink where there is mkfs.xfs, so that forks take FICLONE; else ext4. */
+static void enter_small_disk(void)
+{
+	const char *const xfs[] = { "mkfs.xfs", "-q", "-m", "reflink=1", disk_image, NULL };
+	const char *const ext4[] = { "mke2fs", "-q", "-F", "-t", "ext4", disk_image, NULL };
+	const char *const mount[] = { "mount", "-o", "loop", disk_image, disk_dir, NULL };
+	const char *base = getenv("TMPDIR");
+	int fd;
+
+	snprintf(disk_dir, sizeof(disk_dir), "%.40s/skerry-disk-XXXXXX", base ? base : "/tmp");
+	if (!mkdtemp(disk_dir))
+		abort();
+	snprintf(disk_image, sizeof(disk_image), "%s.img", disk_dir);
+	fd = open(disk_image, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, SMALL_DISK_BYTES) < 0)
+		abort();
+	close(fd);
+	if (run_program(xfs) < 0 && run_program(ext4) < 0)
+		abort();
+	if (run_program(mount) < 0) {
+		print_message("no loop mounts here: the tests use the host's disk\n");
+		unlink(disk_image);
+		rmdir(disk_dir);
+		disk_dir[0] = '\0';
+		return;
+	}
+	setenv("TMPDIR", disk_dir, 1);
+}
+
+static void leave_small_disk(void)
+{
+	const char *const umount[] = { "umount", disk_dir, NULL };
+
+	if (!disk_dir[0])
+		return;
+	assert_int_equal(run_program(umount), 0);
+	rmdir(disk_dir);
+	unlink(disk_image);
+}
+
 static int make(void **state)
 {
+	enter_small_disk();
 	rig_make(&rig);
 	return 0;
 }
@@ -31,6 +88,7 @@ static int make(void **state)
 static int remove_all(void **state)
 {
 	rig_remove(&rig);
+	leave_small_disk();
 	return 0;
 }
 
@@ -608,6 +666,170 @@ static void test_named_snapshot(void **state)
 	assert_string_equal(err_code_of(&err), "snapshot_not_found");
 }
 
+/* ---- a daemon that dies at each step ---- */
+
+static const char *const abort_points[] = {
+	"pause.intent",	 "pause.held",	  "pause.written",   "pause.sealed",
+	"pause.ended",	 "pause.done",	  "resume.intent",   "resume.started",
+	"resume.done",	 "fork.reserved", "fork.taken",	     "fork.started",
+	"snapshot.intent", "snapshot.taken", "snapshot.sealed", "snapshot.row_gone",
+};
+
+/* The daemon: does what the step belongs to, and dies there. */
+static int be_aborted(const char *dir, const char *point, const char *id)
+{
+	const struct core_fork_request two = { .count = 2 };
+	struct core_fork_result forks = { 0 };
+	struct core_snapshot_info snapshot;
+	struct sandbox_info info = { 0 };
+
+	rig_for_dir(&rig, dir);
+	rig_open(&rig);
+	setenv("SKERRY_ABORT_AT", point, 1);
+	if (str_starts(point, "pause.") || str_starts(point, "resume."))
+		core_pause(rig.core, &rig.admin, id, &info, NULL);
+	if (str_starts(point, "resume."))
+		core_resume(rig.core, &rig.admin, id, &info, NULL);
+	if (str_starts(point, "fork."))
+		core_fork(rig.core, &rig.admin, id, &two, &forks, NULL);
+	if (str_starts(point, "snapshot."))
+		core_snapshot_create(rig.core, &rig.admin, id, "dies", &snapshot, NULL);
+	if (str_eq(point, "snapshot.row_gone"))
+		core_snapshot_remove(rig.core, &rig.admin, "dies", NULL);
+	return 1;
+}
+
+static size_t count_names(const char *sub, const char *prefix)
+{
+	_cleanup_free_ char *path = xasprintf("%s/state/%s", rig.dir, sub);
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	size_t n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += str_starts(entry->d_name, prefix) && entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+static void die_at(const char *point, const char *id)
+{
+	char *const argv[] = { (char *)"test_lifecycle", (char *)"--abort", rig.dir,
+			       (char *)point,		 (char *)id,	    NULL };
+	int status = 0;
+	pid_t pid;
+
+	rig_close(&rig);
+	pid = fork();
+	if (pid == 0) {
+		execv("/proc/self/exe", argv);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 77)
+		fail_msg("at %s the daemon ended with %#x", point, (unsigned int)status);
+	rig_open(&rig);
+}
+
+/* As if nothing had happened: one sandbox, its files and its processes, and nothing else. */
+static void check_clean(const char *point, const char *id)
+{
+	struct sandbox_info *infos = NULL;
+	char *cursor = NULL;
+	size_t n = 0;
+
+	assert_int_equal(core_list(rig.core, &rig.admin, &(struct core_list_request){ 0 }, &infos,
+				   &n, &cursor, NULL),
+			 0);
+	if (n != 1 || !str_eq(infos[0].id, id))
+		fail_msg("after %s there are %zu sandboxes", point, n);
+	print_message("%s: %s after recovery\n", point, sandbox_status_name(infos[0].status));
+	core_list_clear(infos, n);
+	assert_int_equal(count_names("sandboxes", "sbx_"), 1);
+	assert_int_equal(count_names("forks", ""), 0);
+	rig_expect(&rig, id, "cat ~/mark", "alive\n");
+}
+
+static void test_a_daemon_that_dies_at_each_step(void **state)
+{
+	char id[SANDBOX_ID_SIZE];
+	long count, before;
+
+#ifndef SKERRY_ABORT_POINTS
+	skip();
+#endif
+	rig_create(&rig, NULL, id);
+	rig_expect(&rig, id, "echo alive >~/mark", "");
+	in_background(id, "n=0; while :; do n=$((n+1)); echo $n >>~/count; sleep 0.3; done");
+	free(output_of(id, "until [ -s ~/count ]; do sleep 0.1; done"));
+	for (size_t i = 0; i < ARRAY_SIZE(abort_points); i++) {
+		before = number_of(id, "tail -n 1 ~/count");
+		die_at(abort_points[i], id);
+		check_clean(abort_points[i], id);
+		/* What ran before goes on, whoever let it. */
+		count = number_of(id, "sleep 1; tail -n 1 ~/count");
+		assert_true(count > before);
+		if (str_eq(abort_points[i], "snapshot.sealed")) /* it may be complete, or gone */
+			core_snapshot_remove(rig.core, &rig.admin, "dies", NULL);
+		assert_int_equal(count_names("snapshots", ""), 0);
+	}
+	rig_destroy(&rig, id);
+	rig_assert_no_residue(&rig, id, NULL);
+}
+
+/* ---- a full disk ---- */
+
+/* Fills the file system of the state until so much is left. */
+static void fill_disk(const char *path, int64_t left_bytes)
+{
+	struct statvfs fs;
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstatvfs(fd, &fs), 0);
+	assert_int_equal(posix_fallocate(fd, 0,
+					 (off_t)(fs.f_bavail * fs.f_frsize) - left_bytes),
+			 0);
+	close(fd);
+}
+
+static void test_disk_full_harms_nothing(void **state)
+{
+	const struct core_fork_request one = { .count = 1 };
+	_cleanup_free_ char *filler = xasprintf("%s/state/filler", rig.dir);
+	struct core_fork_result forks = { 0 };
+	struct core_snapshot_info snapshot;
+	struct sandbox_info info;
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE];
+	int64_t kept = rig.core->limits.host_free_disk_mb_min;
+
+	if (!disk_dir[0])
+		skip();
+	rig_create(&rig, NULL, id);
+	rig_expect(&rig, id, "echo kept >~/mark; head -c 40000000 /dev/urandom >/dev/shm/x; sync",
+		   "");
+	rig.core->limits.host_free_disk_mb_min = 0;
+	fill_disk(filler, 24 << 20);
+	assert_true(core_pause(rig.core, &rig.admin, id, &info, &err) < 0);
+	assert_string_equal(err_code_of(&err), "disk_full");
+	assert_status(id, SANDBOX_RUNNING);
+	rig_expect(&rig, id, "cat ~/mark", "kept\n");
+	assert_true(core_fork(rig.core, &rig.admin, id, &one, &forks, &err) < 0);
+	assert_string_equal(err_code_of(&err), "disk_full");
+	assert_true(core_snapshot_create(rig.core, &rig.admin, id, "full", &snapshot, &err) < 0);
+	assert_string_equal(err_code_of(&err), "disk_full");
+	rig_expect(&rig, id, "cat ~/mark", "kept\n");
+	assert_int_equal(count_names("forks", ""), 0);
+	assert_int_equal(count_names("snapshots", ""), 0);
+	unlink(filler);
+	rig.core->limits.host_free_disk_mb_min = kept;
+	must_pause(id);
+	rig_expect(&rig, id, "cat ~/mark", "kept\n");
+	rig_destroy(&rig, id);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -622,9 +844,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fork_beyond_the_quota_makes_none),
 		cmocka_unit_test(test_standby),
 		cmocka_unit_test(test_named_snapshot),
+		cmocka_unit_test(test_a_daemon_that_dies_at_each_step),
+		cmocka_unit_test(test_disk_full_harms_nothing),
 	};
 
 	log_init(LOG_LVL_WARN);
+	if (argc == 5 && str_eq(argv[1], "--abort"))
+		return be_aborted(argv[2], argv[3], argv[4]);
 	if (argc == 2)
 		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, make, remove_all);
