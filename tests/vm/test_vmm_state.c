@@ -470,8 +470,8 @@ static void forks_are_independent_and_know_who_they_are(void **state)
 	assert_says(&source, "echo before > /dev/shm/who; echo before > /var/tmp/who; cat /run/skerry/generation",
 		    "7");
 	start_background(&source, "while :; do read g < /run/skerry/generation; "
-				  "echo \"$g $(od -An -N16 -tx8 /dev/urandom)\" >> /dev/shm/random; done");
-	start_background(&source, "i=0; while :; do i=$((i+1)); echo $i > /dev/shm/n; sleep 0.05; done");
+				  "echo \"$g $(od -An -N16 -tx8 /dev/urandom)\" >> /dev/shm/random; sleep 0.1; done");
+	start_background(&source, "i=0; while :; do i=$((i+1)); echo $i > /dev/shm/n; sleep 0.2; done");
 	while (number(&source, "cat /dev/shm/n 2>/dev/null || echo 0") < 2)
 		;
 	pause_and_save(&source, &s, &t);
@@ -492,9 +492,9 @@ static void forks_are_independent_and_know_who_they_are(void **state)
 		    "before\nbefore\n7");
 	assert_says(&a, "cat /dev/shm/who /var/tmp/who", "a\na");
 	/* The counter goes on in all of them. */
-	assert_differ(&a, &a, "cat /dev/shm/n; sleep 0.3");
-	assert_differ(&b, &b, "cat /dev/shm/n; sleep 0.3");
-	assert_differ(&source, &source, "cat /dev/shm/n; sleep 0.3");
+	assert_differ(&a, &a, "cat /dev/shm/n; sleep 0.5");
+	assert_differ(&b, &b, "cat /dev/shm/n; sleep 0.5");
+	assert_differ(&source, &source, "cat /dev/shm/n; sleep 0.5");
 	machine_disconnect(&source);
 	machine_disconnect(&a);
 	machine_disconnect(&b);
