@@ -202,6 +202,10 @@ static void add_snapshot(struct table *table, const json_t *snapshot)
 				 : NULL);
 }
 
+static const struct cli_example snapshot_ls_examples[] = {
+	{ "which there are, and how much room they take", "skerry snapshot ls" },
+};
+
 static int run_snapshot_ls(struct cli *cli, const struct cli_args *args)
 {
 	static const struct table_column columns[] = {
@@ -241,6 +245,10 @@ static int run_snapshot_ls(struct cli *cli, const struct cli_args *args)
 
 static const struct cli_operand snapshot_rm_operands[] = {
 	{ .name = "NAME", .help = "snapshots", .repeat = true },
+};
+
+static const struct cli_example snapshot_rm_examples[] = {
+	{ "one that is not needed any more", "skerry snapshot rm ready" },
 };
 
 static int run_snapshot_rm(struct cli *cli, const struct cli_args *args)
@@ -318,6 +326,8 @@ const struct cli_command cli_command_snapshot_create = {
 const struct cli_command cli_command_snapshot_ls = {
 	.name = "snapshot ls",
 	.summary = "list snapshots",
+	.examples = snapshot_ls_examples,
+	.n_examples = ARRAY_SIZE(snapshot_ls_examples),
 	.run = run_snapshot_ls,
 };
 
@@ -326,5 +336,7 @@ const struct cli_command cli_command_snapshot_rm = {
 	.summary = "delete snapshots; sandboxes made from them stay",
 	.operands = snapshot_rm_operands,
 	.n_operands = ARRAY_SIZE(snapshot_rm_operands),
+	.examples = snapshot_rm_examples,
+	.n_examples = ARRAY_SIZE(snapshot_rm_examples),
 	.run = run_snapshot_rm,
 };

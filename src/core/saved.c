@@ -100,8 +100,9 @@ void saved_let_go(struct sandbox *sb)
 		unlink(sb->held_path);
 		return;
 	}
-	log_warn("commands are let go on by a new connection", "sandbox=%s error=\"%s\"", sb->id,
-		 err.message);
+	if (r < 0)
+		log_warn("commands are let go on by a new connection", "sandbox=%s error=\"%s\"",
+			 sb->id, err.message);
 	sandbox_connect_later(sb);
 }
 
