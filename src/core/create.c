@@ -104,6 +104,7 @@ static void fill_from_snapshot(struct creation *c)
 	str_copy(row->image_digest, sizeof(row->image_digest), from->image_digest);
 	str_copy(row->template_key, sizeof(row->template_key), from->template_key);
 	str_copy(row->parent_id, sizeof(row->parent_id), from->source_id);
+	row->generation = from->generation + 1; /* its processes see that it is another run */
 	if (!c->req->labels) {
 		free(row->labels);
 		row->labels = xstrdup(from->labels);

@@ -116,6 +116,7 @@ static void fill_child(const struct fork *f, size_t i, struct sandbox_row *row)
 	_cleanup_buf_ struct buf labels = BUF_INIT;
 
 	reserve_fill(f->core, f->who, row);
+	row->generation = from->generation + 1; /* its processes see that it is another run */
 	row->expires_unix_ms = row->created_unix_ms + lifetime_ms(f);
 	if (f->req->name)
 		snprintf(row->name, sizeof(row->name), "%.60s-%zu", f->req->name, i + 1);

@@ -54,6 +54,7 @@ static void fill_row(const struct core *core, const struct principal *who,
 		.memory_mb = source->memory_mb,
 		.disk_gb = source->disk_gb,
 		.labels = xstrdup(source->labels),
+		.generation = source->generation,
 		.created_unix_ms = clock_unix_ms(),
 	};
 	rand_hex(random, sizeof(random) - 1);

@@ -9,7 +9,7 @@
 
 #define SNAPSHOT_COLUMNS                                                                           \
 	"id, node_id, account_id, name, status, source_id, size, milli_vcpus, memory_mb, disk_gb," \
-	" image, image_digest, template_key, labels, bytes, created_unix_ms"
+	" image, image_digest, template_key, labels, generation, bytes, created_unix_ms"
 
 void snapshot_row_clear(struct snapshot_row *row)
 {
@@ -49,6 +49,7 @@ static void read_row(const struct db_query *query, struct snapshot_row *ret)
 	copy_column(row.image_digest, sizeof(row.image_digest), query, c++);
 	copy_column(row.template_key, sizeof(row.template_key), query, c++);
 	row.labels = xstrdup(db_column_text(query, c++));
+	row.generation = (uint64_t)db_column_int(query, c++);
 	row.bytes = db_column_int(query, c++);
 	row.created_unix_ms = db_column_int(query, c++);
 	*ret = row;
@@ -60,7 +61,7 @@ int snapshots_insert(struct db_txn *txn, const struct snapshot_row *row, struct 
 	int p = 1;
 	int r = db_query(txn,
 			 "insert into snapshots (" SNAPSHOT_COLUMNS ") values ($1, $2, $3, $4, $5,"
-			 " $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+			 " $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
 			 &query, err);
 
 	if (r < 0)
@@ -79,6 +80,7 @@ int snapshots_insert(struct db_txn *txn, const struct snapshot_row *row, struct 
 	db_bind_text(&query, p++, row->image_digest);
 	db_bind_text(&query, p++, row->template_key);
 	db_bind_text(&query, p++, row->labels);
+	db_bind_int(&query, p++, (int64_t)row->generation);
 	db_bind_int(&query, p++, row->bytes);
 	db_bind_int(&query, p++, row->created_unix_ms);
 	return db_run(&query, NULL, err);

@@ -126,9 +126,11 @@ static char *output_of(const char *id, const char *command)
 
 	answer_init(&a);
 	if (answer_exec(&a, &rig, id,
-			&(struct core_exec_request){ .command = command, .wait_ms = -1 }, &err) < 0)
+			&(struct core_exec_request){
+				.command = command, .timeout_ms = 280000, .wait_ms = -1 },
+			&err) < 0)
 		fail_msg("exec: %s", err.message);
-	answer_get(&a, 120000);
+	answer_get(&a, 300000);
 	if (a.failed)
 		fail_msg("exec '%s': %s", command, a.err.message);
 	if (a.result.exit_code != 0)
@@ -282,6 +284,92 @@ static void test_ten_cycles(void **state)
 	free(intervals);
 	rig_destroy(&rig, id);
 	rig_assert_no_residue(&rig, id, NULL);
+}
+
+/* ---- a stream across pauses ---- */
+
+#define STREAM_BYTES (100u << 20)
+#define STREAM_CREDIT (1u << 20)
+#define PATTERN "0123456789abcde\n"
+
+struct reader {
+	struct core_stream *stream;
+	_Atomic uint64_t next;
+	atomic_bool ended, wrong;
+	int exit_code;
+};
+
+static void on_stream_data(void *arg, int which, uint64_t offset, const void *data, size_t len)
+{
+	struct reader *reader = arg;
+	const char *bytes = data;
+
+	if (which != PROTO_STDOUT || offset != reader->next)
+		reader->wrong = true;
+	for (size_t i = 0; i < len; i++) {
+		if (bytes[i] != PATTERN[(offset + i) % 16])
+			reader->wrong = true;
+	}
+	reader->next = offset + len;
+	core_stream_credit(reader->stream, which, len);
+}
+
+static void on_stream_ended(void *arg, const struct core_exec_result *result, const struct err *err)
+{
+	struct reader *reader = arg;
+
+	if (err)
+		print_message("stream: %s\n", err->message);
+	reader->exit_code = result ? result->exit_code : -1;
+	reader->ended = true;
+}
+
+static void wait_bytes(struct reader *reader, uint64_t bytes)
+{
+	int64_t deadline = clock_boottime_ms() + 300000;
+
+	while (reader->next < bytes && !reader->ended) {
+		if (clock_boottime_ms() > deadline)
+			fail_msg("the stream stands at %llu", (unsigned long long)reader->next);
+		poll(NULL, 0, 5);
+	}
+}
+
+static void test_stream_across_pauses(void **state)
+{
+	const struct core_stream_sink sink = { .data = on_stream_data, .ended = on_stream_ended };
+	const struct core_exec_request req = {
+		.command = "yes 0123456789abcde | head -c 104857600",
+		.command_len = strlen("yes 0123456789abcde | head -c 104857600"),
+		.timeout_ms = 900000,
+	};
+	struct reader reader = { 0 };
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE];
+
+	rig_create(&rig, NULL, id);
+	/* Without credit nothing comes before reader.stream is known. */
+	if (core_exec_stream(rig.core, &rig.admin, id, &req, &sink, &reader, 0, &reader.stream,
+			     &err) < 0)
+		fail_msg("stream: %s", err.message);
+	core_stream_credit(reader.stream, PROTO_STDOUT, STREAM_CREDIT);
+	for (unsigned int i = 1; i <= 3; i++) {
+		uint64_t at = (uint64_t)i * 20 << 20;
+
+		wait_bytes(&reader, at);
+		must_pause(id);
+		assert_false(reader.ended);
+		must_resume(id);
+	}
+	wait_bytes(&reader, STREAM_BYTES);
+	for (int i = 0; i < 600 && !reader.ended; i++)
+		poll(NULL, 0, 50);
+	assert_true(reader.ended);
+	assert_false(reader.wrong);
+	assert_int_equal(reader.next, STREAM_BYTES);
+	assert_int_equal(reader.exit_code, 0);
+	core_stream_close(reader.stream);
+	rig_destroy(&rig, id);
 }
 
 struct many {
@@ -471,17 +559,16 @@ static void check_disk_of(const char *id)
 	unlink(copy);
 }
 
-/* What programs that were running before the fork draw first afterwards. */
+/* A program that was running before the fork: what it draws first in the next generation. */
 static const char drawer[] =
-	"import time,uuid\n"
-	"g=lambda: open('/run/skerry/generation').read()\n"
-	"t=time.monotonic()\n"
-	"while True:\n"
-	"    now=time.monotonic()\n"
-	"    s=open('/dev/urandom','rb').read(16).hex()+' '+"
+	"import os,time\n"
+	"def generation(): return open('/run/skerry/generation').read()\n"
+	"def draw(): return os.urandom(16).hex()+' '+"
 	"open('/proc/sys/kernel/random/uuid').read().strip()\n"
-	"    f=open('/tmp/draws','a'); f.write('%f %s\\n'%(now,s)); f.close()\n"
-	"    time.sleep(0.02)\n";
+	"before=generation()\n"
+	"open('/tmp/ready','w').write('x')\n"
+	"while generation()==before: draw(); time.sleep(0.02)\n"
+	"open('/tmp/draw','w').write(draw())\n";
 
 static void test_eight_forks(void **state)
 {
@@ -497,7 +584,7 @@ static void test_eight_forks(void **state)
 	rig_create(&rig, &(struct core_create_request){ .name = "source" }, id);
 	start_server_and_counter(id);
 	in_background(id, command);
-	rig_expect(&rig, id, "echo shared >~/mark; while [ ! -s /tmp/draws ]; do sleep 0.1; done",
+	rig_expect(&rig, id, "echo shared >~/mark; while [ ! -s /tmp/ready ]; do sleep 0.1; done",
 		   "");
 	before = number_of(id, "tail -n 1 ~/count");
 	began = clock_boottime_ms();
@@ -509,14 +596,16 @@ static void test_eight_forks(void **state)
 	for (size_t i = 0; i < forks.n; i++) {
 		const char *child = forks.children[i].id;
 		_cleanup_free_ char *write = xasprintf(
-			"cat ~/mark; for k in 1 2 3 4; do head -c 2000000 /dev/urandom >~/w$k;"
-			"done; echo only %zu >~/own; sync",
+			"for k in 1 2 3 4; do head -c 1000000 /dev/urandom >~/w$k; done;"
+			"echo only %zu >~/own; sync; cat ~/mark",
 			i);
+		_cleanup_free_ char *mark = NULL;
 		_cleanup_free_ char *name = xasprintf("child-%zu", i + 1);
 
 		assert_string_equal(forks.children[i].parent_id, id);
 		assert_string_equal(forks.children[i].name, name);
-		rig_expect(&rig, child, write, "shared\n");
+		mark = output_of(child, write);
+		assert_string_equal(mark, "shared\n");
 		check_server(child);
 		assert_true(number_of(child, "tail -n 1 ~/count") >= before);
 	}
@@ -524,11 +613,11 @@ static void test_eight_forks(void **state)
 	collect(&forks, "hostname", "hostname");
 	collect(&forks, "cat /proc/sys/kernel/random/uuid", "kernel UUID");
 	collect(&forks, "cat ~/own", "the disk");
-	/* The first draw after the longest gap is the first one after the fork. */
-	collect(&forks,
-		"awk 'NR>1 && $1-t>g {g=$1-t; l=$2} {t=$1} END {print l}' /tmp/draws >/tmp/d1;"
-		"n=$(cat /proc/sys/kernel/random/boot_id); tail -n 1 /tmp/draws | cut -d ' ' -f 2,3",
-		"a draw of a process that was running");
+	collect(&forks, "while [ ! -s /tmp/draw ]; do sleep 0.1; done; cut -d ' ' -f 1 /tmp/draw",
+		"the first draw of a program that was running");
+	collect(&forks, "cut -d ' ' -f 2 /tmp/draw", "the first UUID of a program that was running");
+	for (size_t i = 0; i < forks.n; i++)
+		rig_expect(&rig, forks.children[i].id, "cat /run/skerry/generation", "2\n");
 	rig_expect(&rig, id, "cat ~/mark; ls ~/own ~/w1 2>/dev/null || true", "shared\n");
 	check_server(id);
 	for (size_t i = 0; i < forks.n; i++) {
@@ -838,6 +927,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ten_cycles),
+		cmocka_unit_test(test_stream_across_pauses),
 		cmocka_unit_test(test_fifty_requests_resume_once),
 		cmocka_unit_test(test_paused_are_listed_and_destroyed),
 		cmocka_unit_test(test_damage_is_named),

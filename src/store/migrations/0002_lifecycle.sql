@@ -40,6 +40,7 @@ create table snapshots (
 	image_digest text not null,
 	template_key text not null,
 	labels text not null,
+	generation bigint not null,
 	bytes bigint not null,
 	created_unix_ms bigint not null
 );
