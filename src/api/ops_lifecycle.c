@@ -42,7 +42,7 @@ static json_t *words(const char *const *list, size_t n)
  * outside of the processes. */
 static json_t *report_json(const struct core_fork_result *result)
 {
-	static const char *const distinct[] = { "id",	"hostname",	"machine_id",
+	static const char *const distinct[] = { "id",	"hostname",	  "machine_id",
 						"disk", "kernel_entropy", "clock" };
 	static const char *const shared[] = { "state of random generators inside processes",
 					      "connections to the outside that were open" };

@@ -223,8 +223,8 @@ static const struct op_arg fork_args[] = {
 };
 
 static const struct op_result_field fork_results[] = {
-	{ "sandboxes", "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}", "The children", false,
-	  false },
+	{ "sandboxes", "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}", "The children",
+	  false, false },
 	{ "fork_report", OBJECT, "What was made distinct, and what cannot be", false, false },
 };
 

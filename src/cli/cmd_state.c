@@ -209,7 +209,7 @@ static const struct cli_example snapshot_ls_examples[] = {
 static int run_snapshot_ls(struct cli *cli, const struct cli_args *args)
 {
 	static const struct table_column columns[] = {
-		{ "NAME", 6 }, { "SOURCE", 0 }, { "SIZE", 0 },
+		{ "NAME", 6 },	{ "SOURCE", 0 }, { "SIZE", 0 },
 		{ "IMAGE", 6 }, { "DISK", 0 },	 { "AGE", 0 },
 	};
 	_cleanup_buf_ struct buf raw = BUF_INIT, out = BUF_INIT;

@@ -1,7 +1,7 @@
 /*
- * Places where a test lets the daemon die: between two steps that the world can see. In a build with
- * -Dabort_points=true the process ends without any cleaning up at the place that SKERRY_ABORT_AT
- * names; in any other build there is nothing.
+ * Places where a test lets the daemon die: between two steps that the world can see. In a build
+ * with -Dabort_points=true the process ends without any cleaning up at the place that
+ * SKERRY_ABORT_AT names; in any other build there is nothing.
  */
 #pragma once
 

@@ -21,8 +21,8 @@
 #include "base/str.h"
 #include "core/internal.h"
 
-#define MINUTE_MS    60000LL
-#define HOUR_MS	     (60 * MINUTE_MS)
+#define MINUTE_MS 60000LL
+#define HOUR_MS	  (60 * MINUTE_MS)
 
 struct creation {
 	struct core *core;
@@ -37,7 +37,7 @@ struct creation {
 	int64_t began_boottime_ms;
 	struct sandbox *sb;
 	struct sandbox *ready; /* it stands ready: only its identity is missing */
-	char same_as[24]; /* the sandbox that the idempotency key already stands for */
+	char same_as[24];      /* the sandbox that the idempotency key already stands for */
 };
 
 static void creation_clear(struct creation *c)
@@ -341,8 +341,9 @@ static int build_and_publish(struct creation *c, struct err *err)
 /* What callers are told of a creation that failed: codes that say what to do are kept. */
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full", "sandbox_ended", "image_damaged", "shutting_down",
-				     "snapshot_damaged", "snapshot_incomplete",
+	const char *const kept[] = { "disk_full",	   "sandbox_ended",
+				     "image_damaged",	   "shutting_down",
+				     "snapshot_damaged",   "snapshot_incomplete",
 				     "snapshot_not_found", "snapshot_version_mismatch" };
 	const char *code = err_code_of(err);
 

@@ -109,7 +109,8 @@ static void check_disk(const struct core *core, json_t *checks)
 		  "make room on the file system of the state directory, or move the directory");
 }
 
-/* What the tree below an open directory takes on disk; shared blocks (links, clones) count each time. */
+/* What the tree below an open directory takes on disk; shared blocks (links, clones) count each
+ * time. */
 static int64_t tree_bytes(int parent_fd, const char *name)
 {
 	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -143,7 +144,8 @@ static void check_space(const struct core *core, json_t *checks)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		buf_printf(&detail, "%s%s take %lld MB", i ? ", " : "", names[i],
 			   (long long)(tree_bytes(fd, names[i]) >> 20));
-	add_check(checks, "space", fd >= 0, buf_str(&detail), "see that the state directory can be read");
+	add_check(checks, "space", fd >= 0, buf_str(&detail),
+		  "see that the state directory can be read");
 }
 
 static void check_memory(json_t *checks)

@@ -55,7 +55,8 @@ struct core_exec_call {
 	uint64_t known[2]; /* the totals when it was found */
 	struct loop_timer *wait_timer;
 	struct loop_timer *backstop;
-	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left */
+	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left
+				       */
 };
 
 static uint64_t head_end(const struct collected *s)

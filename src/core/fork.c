@@ -26,8 +26,8 @@
 #include "core/internal.h"
 #include "snapshot/parallel.h"
 
-#define MINUTE_MS	 60000LL
-#define START_AT_ONCE	 8
+#define MINUTE_MS     60000LL
+#define START_AT_ONCE 8
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
 
@@ -277,11 +277,11 @@ static void take_back(struct fork *f, const struct err *why)
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full",	   "quota_reached",
+	const char *const kept[] = { "disk_full",	    "quota_reached",
 				     "sandbox_not_running", "isolation_unavailable",
-				     "invalid_argument",   "snapshot_damaged",
+				     "invalid_argument",    "snapshot_damaged",
 				     "snapshot_incomplete", "snapshot_version_mismatch",
-				     "agent_gone",	   "agent_timeout" };
+				     "agent_gone",	    "agent_timeout" };
 	const char *code = err_code_of(err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
@@ -360,8 +360,7 @@ void forks_recover(struct core *core)
 	while (dir && (entry = readdir(dir))) {
 		_cleanup_free_ char *one = xasprintf("%s/%s", path, entry->d_name);
 
-		if (strlen(entry->d_name) == 16 &&
-		    strspn(entry->d_name, "0123456789abcdef") == 16)
+		if (strlen(entry->d_name) == 16 && strspn(entry->d_name, "0123456789abcdef") == 16)
 			tree_remove(one);
 	}
 }

@@ -2,13 +2,13 @@
  * Who is paused without being asked: sandboxes that nobody uses, and those whose deadline comes and
  * which are to be paused then instead of destroyed.
  *
- * Idle is one in which no command runs, to which no call or stream is connected, and for which no call
- * came for its idle_pause_minutes. Of one that an earlier daemon started commands in it is not known
- * whether they still run: it is left alone until it has ended or was made anew.
+ * Idle is one in which no command runs, to which no call or stream is connected, and for which no
+ * call came for its idle_pause_minutes. Of one that an earlier daemon started commands in it is not
+ * known whether they still run: it is left alone until it has ended or was made anew.
  *
- * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where it
- * fails it is tried again; should the deadline come before, the warden freezes the VM, and it is tried
- * further, for a time.
+ * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where
+ * it fails it is tried again; should the deadline come before, the warden freezes the VM, and it is
+ * tried further, for a time.
  */
 #include <errno.h>
 
@@ -19,12 +19,12 @@
 #include "core/exec_view.h"
 #include "core/internal.h"
 
-#define LOOK_MS		 1000
-#define EARLY_MS	 5000
-#define EARLY_MS_PER_GB	 2000
-#define RETRY_MS	 5000
-#define FROZEN_MAX_MS	 (10 * 60 * 1000)
-#define DAY_MS		 (24 * 60 * 60 * 1000LL)
+#define LOOK_MS		1000
+#define EARLY_MS	5000
+#define EARLY_MS_PER_GB 2000
+#define RETRY_MS	5000
+#define FROZEN_MAX_MS	(10 * 60 * 1000)
+#define DAY_MS		(24 * 60 * 60 * 1000LL)
 
 static bool deadline_comes(const struct sandbox *sb, int64_t now)
 {
@@ -130,8 +130,7 @@ static void on_look(void *arg)
 
 void idle_watch_start(struct core *core)
 {
-	core->idle_watch =
-		loop_timer_add(core->loop, clock_boottime_ms() + LOOK_MS, on_look, core);
+	core->idle_watch = loop_timer_add(core->loop, clock_boottime_ms() + LOOK_MS, on_look, core);
 }
 
 void idle_watch_stop(struct core *core)

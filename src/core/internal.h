@@ -67,7 +67,8 @@ struct core {
 	size_t n_work; /* operations and jobs under way */
 	bool stopping;
 
-	/* Shared while a sandbox takes its files from a snapshot, exclusive while one is removed. */
+	/* Shared while a sandbox takes its files from a snapshot, exclusive while one is removed.
+	 */
 	pthread_rwlock_t snapshots_lock;
 
 	struct standby *standby;
@@ -111,7 +112,7 @@ struct sandbox {
 	bool pause_on_timeout;
 	int64_t idle_pause_ms; /* 0: never */
 	uint32_t memory_mb;
-	bool adopted;	       /* from an earlier daemon: what runs in it is not known */
+	bool adopted; /* from an earlier daemon: what runs in it is not known */
 
 	pthread_mutex_t op_lock;
 	struct vmm_vm vm;
@@ -124,8 +125,8 @@ struct sandbox {
 	enum sandbox_status status;
 	bool end_wanted;
 
-	_Atomic int64_t used_boottime_ms; /* when somebody last asked for something of it */
-	atomic_bool pause_asked;	  /* a job that pauses it is under way */
+	_Atomic int64_t used_boottime_ms;    /* when somebody last asked for something of it */
+	atomic_bool pause_asked;	     /* a job that pauses it is under way */
 	_Atomic int64_t pause_not_before_ms; /* after one that failed */
 
 	/* loop's thread */
@@ -312,8 +313,8 @@ int sandbox_ensure_connected(struct sandbox *sb, struct err *err);
 void sandbox_watch(struct sandbox *sb);
 /* [worker] Connects it soon, if it has no channel then. */
 void sandbox_connect_later(struct sandbox *sb);
-/* [worker, op_lock] The agent, which is not closed until sandbox_release_agent; NULL when there is no
- * channel. */
+/* [worker, op_lock] The agent, which is not closed until sandbox_release_agent; NULL when there is
+ * no channel. */
 struct agent *sandbox_hold_agent(struct sandbox *sb);
 /* broken: it did not answer, and is closed. */
 void sandbox_release_agent(struct sandbox *sb, bool broken);
@@ -346,14 +347,14 @@ int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err);
 #define SAVED_DEVICES "devices" /* of the VM */
 #define SAVED_DISK    "disk"	/* only where it is not the sandbox's own */
 
-/* [worker, op_lock] Holds a running sandbox still: its commands frozen, its file system written out,
- * its CPUs stopped. On failure it goes on as it was. */
+/* [worker, op_lock] Holds a running sandbox still: its commands frozen, its file system written
+ * out, its CPUs stopped. On failure it goes on as it was. */
 int saved_hold(struct sandbox *sb, struct err *err);
-/* [worker, op_lock] Lets it go on; fine for one that is not held. Also after failures: whatever goes
- * wrong is logged and made good by the next connection. */
+/* [worker, op_lock] Lets it go on; fine for one that is not held. Also after failures: whatever
+ * goes wrong is logged and made good by the next connection. */
 void saved_let_go(struct sandbox *sb);
-/* [worker, op_lock] Writes devices and memory of a held sandbox into the directory. reserve_bytes are
- * left free on the disk. */
+/* [worker, op_lock] Writes devices and memory of a held sandbox into the directory. reserve_bytes
+ * are left free on the disk. */
 int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
 		uint64_t reserve_bytes, struct err *err);
 /* [worker, op_lock] Writes devices, memory and disk of a running (held for this time) or paused
@@ -363,8 +364,8 @@ int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *pa
 /* The manifest of a state of this sandbox, but for its files. */
 int saved_describe(const struct core *core, const struct sandbox_row *row, const char *id,
 		   const char *kind, struct manifest *ret, struct err *err);
-/* Checks a sealed state: whole, of this id (NULL: any), for this driver, and its template is what it
- * was. */
+/* Checks a sealed state: whole, of this id (NULL: any), for this driver, and its template is what
+ * it was. */
 int saved_check(const struct core *core, const char *dir, const char *id, const char *template_key,
 		struct manifest *ret, struct err *err);
 /* "<sandbox>.<generation>": which pause of which sandbox. */
@@ -414,8 +415,8 @@ void standby_look(struct core *core);
 /* One that stands ready for this template, or NULL. Its row (id, uid) is the caller's to write, its
  * object to put into the table; then standby_adopt, or standby_discard. */
 struct sandbox *standby_take(struct core *core, const char *template_key, struct sandbox_row *row);
-/* [worker, op_lock] Sets its deadline and hands over its identity. After a failure nothing of its VM is
- * left. */
+/* [worker, op_lock] Sets its deadline and hands over its identity. After a failure nothing of its
+ * VM is left. */
 int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err *err);
 /* [worker] It is not used after all. */
 void standby_discard(struct sandbox *sb);
@@ -427,8 +428,8 @@ bool standby_has_uid(struct core *core, int64_t uid);
 /* At start: removes what forks left, and snapshots that were never finished. */
 void forks_recover(struct core *core);
 void snapshots_recover(struct core *core);
-/* [worker] Takes the files of a snapshot for a new sandbox: disk, and memory and devices by links in
- * DIR/pause. */
+/* [worker] Takes the files of a snapshot for a new sandbox: disk, and memory and devices by links
+ * in DIR/pause. */
 int snapshot_take_files(struct core *core, const struct snapshot_row *row, struct sandbox *sb,
 			struct err *err);
 

@@ -8,9 +8,9 @@
  *   5 end        the VM, its warden, its cgroups; the channel before, without its views
  *   6 done       the row is paused, the interval of the run is closed
  *
- * A failure up to 4 takes it all back: the sandbox goes on, unharmed. After 4 there is no way back but
- * a resume; what fails then is tried again. The disk stays where it is: it is the sandbox's own, and
- * nobody writes to it until it is resumed.
+ * A failure up to 4 takes it all back: the sandbox goes on, unharmed. After 4 there is no way back
+ * but a resume; what fails then is tried again. The disk stays where it is: it is the sandbox's
+ * own, and nobody writes to it until it is resumed.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,8 +27,9 @@
 #include "store/intervals.h"
 
 /* What pausing near the deadline may take: its warden waits as long. */
-#define PAUSE_ROOM_MS	  60000
-#define PAUSE_RESERVE_MB  16 /* what creating keeps free is there for this, but for the database's part */
+#define PAUSE_ROOM_MS 60000
+#define PAUSE_RESERVE_MB                                                                           \
+	16 /* what creating keeps free is there for this, but for the database's part */
 
 int sandbox_load_row(struct sandbox *sb, struct sandbox_row *ret, struct err *err)
 {
@@ -67,8 +68,8 @@ static int write_pausing(struct sandbox *sb, int64_t remaining_ms, struct err *e
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
-/* One that is paused at its deadline needs its warden's patience for a moment; a frozen one goes on for
- * that. One that is to be destroyed at its deadline gets none. */
+/* One that is paused at its deadline needs its warden's patience for a moment; a frozen one goes on
+ * for that. One that is to be destroyed at its deadline gets none. */
 static int make_room(struct sandbox *sb, int64_t remaining_ms, struct err *err)
 {
 	int64_t now = clock_boottime_ms();
@@ -125,9 +126,9 @@ static int write_paused(struct sandbox *sb, struct err *err)
 
 	if (r == 0)
 		r = intervals_end(&txn, sb->id,
-				  record.frozen	 ? record.frozen_unix_ms
-				  : recorded ? record.exit_unix_ms
-					     : now,
+				  record.frozen ? record.frozen_unix_ms
+				  : recorded	? record.exit_unix_ms
+						: now,
 				  err);
 	if (r == 0)
 		r = sandboxes_set_paused(&txn, sb->id, now, err);
@@ -206,8 +207,8 @@ void sandbox_pause_undo(struct sandbox *sb)
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full",  "quota_reached", "sandbox_ended",
-				     "agent_gone", "agent_timeout", "agent_unresponsive",
+	const char *const kept[] = { "disk_full",	   "quota_reached", "sandbox_ended",
+				     "agent_gone",	   "agent_timeout", "agent_unresponsive",
 				     "snapshot_incomplete" };
 	const char *code = err_code_of(err);
 
@@ -278,8 +279,8 @@ static int pause_locked(struct sandbox *sb, struct err *err)
 		return 0;
 	if (status == SANDBOX_RUNNING && !sandbox_end_wanted(sb))
 		return sandbox_pause(sb, err);
-	return err_code(err, -EBUSY, "sandbox_not_running",
-			"sandbox '%s' is not running but %s", sb->id, sandbox_status_name(status));
+	return err_code(err, -EBUSY, "sandbox_not_running", "sandbox '%s' is not running but %s",
+			sb->id, sandbox_status_name(status));
 }
 
 int core_pause(struct core *core, const struct principal *who, const char *id,

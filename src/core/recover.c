@@ -223,8 +223,8 @@ static void recover_resuming(struct sandbox *sb, const struct record *record, st
 	tally->adopted++;
 	if (sb->has_vm) {
 		sb->expires_boottime_ms = record->expires_boottime_ms;
-		sb->expires_unix_ms = clock_unix_ms() + record->expires_boottime_ms -
-				      clock_boottime_ms();
+		sb->expires_unix_ms =
+			clock_unix_ms() + record->expires_boottime_ms - clock_boottime_ms();
 	}
 	if (sandbox_resume_finish(sb, &err) < 0)
 		log_warn("a resume is taken back", "sandbox=%s error=\"%s\"", sb->id, err.message);
@@ -236,7 +236,8 @@ static void recover_paused(struct sandbox *sb, const struct sandbox_row *row, st
 
 	if (!is_sealed(sb, row)) {
 		tally->ended++;
-		finish(sb, SANDBOX_DESTROYED, "vmm_crashed", "its saved state is missing or damaged");
+		finish(sb, SANDBOX_DESTROYED, "vmm_crashed",
+		       "its saved state is missing or damaged");
 		return;
 	}
 	tally->adopted++;
@@ -249,8 +250,7 @@ static void recover_paused(struct sandbox *sb, const struct sandbox_row *row, st
 	pthread_mutex_unlock(&sb->op_lock);
 }
 
-static void recover_half_way(struct sandbox *sb, const struct sandbox_row *row,
-			     struct tally *tally)
+static void recover_half_way(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
 	struct record record = { 0 };

@@ -8,9 +8,9 @@
  *   5 publish    the row is running, with a new deadline
  *   6 forget     DIR/pause goes
  *
- * A failure before 5 ends the VM and leaves the sandbox paused, to be tried again. That is no danger to
- * its disk: before the commands are let go on (4) the guest has nothing to write, because its file
- * system was written out with its commands frozen.
+ * A failure before 5 ends the VM and leaves the sandbox paused, to be tried again. That is no
+ * danger to its disk: before the commands are let go on (4) the guest has nothing to write, because
+ * its file system was written out with its commands frozen.
  *
  * Of many who want it resumed one does it, holding op_lock; the others find it running.
  */
@@ -62,8 +62,8 @@ static void undo(struct sandbox *sb)
 
 	sandbox_detach(sb);
 	if (sandbox_end_vm(sb, "resume_failed", &err) < 0)
-		log_error("the VM of a resume that failed does not end",
-			  "sandbox=%s error=\"%s\"", sb->id, err.message);
+		log_error("the VM of a resume that failed does not end", "sandbox=%s error=\"%s\"",
+			  sb->id, err.message);
 	tree_remove(sb->run_dir);
 	write_paused_again(sb);
 	sandbox_set_status(sb, SANDBOX_PAUSED);
@@ -103,9 +103,12 @@ static int start(struct sandbox *sb, const struct sandbox_row *row, struct err *
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full",	   "quota_reached",
-				     "sandbox_ended",	   "snapshot_damaged",
-				     "snapshot_incomplete", "snapshot_not_found",
+	const char *const kept[] = { "disk_full",
+				     "quota_reached",
+				     "sandbox_ended",
+				     "snapshot_damaged",
+				     "snapshot_incomplete",
+				     "snapshot_not_found",
 				     "snapshot_version_mismatch" };
 	const char *code = err_code_of(err);
 

@@ -3,10 +3,10 @@
  * state of its devices, and (but for a pause, where it stays in place) a copy of its disk.
  *
  * To be saved, a sandbox is held: its commands are frozen and its file system written out by its
- * agent, then its CPUs stop. A state saved so goes on, wherever it is restored, with frozen commands
- * until the agent has taken over an identity: so nothing of it runs with another's entropy or clock.
- * While a sandbox is held the file DIR/held says so; it is no intent that has to be durable, because
- * a VM that is held does not outlive its host.
+ * agent, then its CPUs stop. A state saved so goes on, wherever it is restored, with frozen
+ * commands until the agent has taken over an identity: so nothing of it runs with another's entropy
+ * or clock. While a sandbox is held the file DIR/held says so; it is no intent that has to be
+ * durable, because a VM that is held does not outlive its host.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -118,7 +118,8 @@ static int check_savable(const struct sandbox_row *row, struct err *err)
 	if (row->template_key[0])
 		return 0;
 	err_code(err, -ENOTSUP, "pause_failed",
-		 "sandbox '%s' was made by an earlier version of Skerry, which kept no record of what "
+		 "sandbox '%s' was made by an earlier version of Skerry, which kept no record of "
+		 "what "
 		 "its memory is based on",
 		 row->id);
 	err_hint(err, "create a new sandbox and move the work there");

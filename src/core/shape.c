@@ -131,8 +131,8 @@ int check_create_request(const struct core_limits *limits, const struct core_cre
 	if (req->timeout_minutes && check_range("timeout_minutes", req->timeout_minutes, 1,
 						limits->timeout_minutes_max, err) < 0)
 		return -EINVAL;
-	if (req->snapshot && (req->size || req->image || req->milli_vcpus || req->memory_mb ||
-			      req->disk_gb)) {
+	if (req->snapshot &&
+	    (req->size || req->image || req->milli_vcpus || req->memory_mb || req->disk_gb)) {
 		err_set(err, -EINVAL, "snapshot '%.64s' has an image and a size of its own",
 			req->snapshot);
 		err_hint(err, "leave out size, vcpus, memory_mb, disk_gb and image");

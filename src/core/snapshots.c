@@ -1,8 +1,8 @@
 /*
- * Named snapshots: a row, and a sealed directory STATE/snapshots/<id> of three files (memory, devices,
- * disk), which new sandboxes start from. The row comes first and says `making` until the directory is
- * sealed; a deletion takes the row first. So a daemon that dies leaves a row that is not ready, or a
- * directory without a row, and its next start removes both.
+ * Named snapshots: a row, and a sealed directory STATE/snapshots/<id> of three files (memory,
+ * devices, disk), which new sandboxes start from. The row comes first and says `making` until the
+ * directory is sealed; a deletion takes the row first. So a daemon that dies leaves a row that is
+ * not ready, or a directory without a row, and its next start removes both.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -254,8 +254,8 @@ static int take_row(struct core *core, const char *account_id, const char *name,
 	if (r == -ENOENT)
 		err_hint(err, "list your snapshots to see their names");
 	if (r == 0 && !row->ready)
-		r = err_code(err, -EBUSY, "snapshot_not_ready",
-			     "snapshot '%s' is still being made", row->name);
+		r = err_code(err, -EBUSY, "snapshot_not_ready", "snapshot '%s' is still being made",
+			     row->name);
 	if (r == 0)
 		r = snapshots_delete(&txn, row->id, err);
 	return r < 0 ? r : db_commit(&txn, err);

@@ -3,11 +3,11 @@
  * first command, without row, account and identity. A creation takes one over in the time of two
  * transactions and a hello.
  *
- * Each has the id and the uid of the sandbox that it may become, because they name its jail. It is in
- * the list or taken, never both; the list has a lock of its own, held for moments. One job at a time
- * makes one, or gives up those that are not wanted: for another template, at their own deadline, or
- * while the host has little memory. A daemon that dies leaves directories without rows, which recovery
- * sweeps like any other.
+ * Each has the id and the uid of the sandbox that it may become, because they name its jail. It is
+ * in the list or taken, never both; the list has a lock of its own, held for moments. One job at a
+ * time makes one, or gives up those that are not wanted: for another template, at their own
+ * deadline, or while the host has little memory. A daemon that dies leaves directories without
+ * rows, which recovery sweeps like any other.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,10 +19,10 @@
 #include "base/str.h"
 #include "core/internal.h"
 
-#define LIFE_MS	       (6 * 60 * 60 * 1000LL) /* then it is made anew */
-#define LIFE_LEFT_MS   (60 * 1000LL)
-#define RETRY_MS       (30 * 1000LL)
-#define MEMINFO_MAX    65536
+#define LIFE_MS	     (6 * 60 * 60 * 1000LL) /* then it is made anew */
+#define LIFE_LEFT_MS (60 * 1000LL)
+#define RETRY_MS     (30 * 1000LL)
+#define MEMINFO_MAX  65536
 
 struct ready {
 	struct ready *next;
@@ -116,8 +116,7 @@ struct sandbox *standby_take(struct core *core, const char *template_key, struct
 
 	pthread_mutex_lock(&standby->lock);
 	for (struct ready **p = &standby->list; *p; p = &(*p)->next) {
-		if (!str_eq((*p)->template_key, template_key) ||
-		    sandbox_vm_has_ended((*p)->sb, 0))
+		if (!str_eq((*p)->template_key, template_key) || sandbox_vm_has_ended((*p)->sb, 0))
 			continue;
 		one = *p;
 		*p = one->next;

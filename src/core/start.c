@@ -1,7 +1,7 @@
 /*
- * From saved state to a running sandbox: the VM over the sandbox's disk, its memory filled with what
- * differs from the template's, and the identity handed over to its agent before any command that the
- * state holds goes on. A creation, a resume and a child of a fork all start this way.
+ * From saved state to a running sandbox: the VM over the sandbox's disk, its memory filled with
+ * what differs from the template's, and the identity handed over to its agent before any command
+ * that the state holds goes on. A creation, a resume and a child of a fork all start this way.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,8 @@ int start_copy_disk(const char *from, const char *to, struct err *err)
 
 	if (r == -ENOSPC) {
 		unlink(to);
-		err_code(err, r, "disk_full", "the disk cannot be copied: no space is left on the host");
+		err_code(err, r, "disk_full",
+			 "the disk cannot be copied: no space is left on the host");
 		err_hint(err, "destroy sandboxes or snapshots that are not needed, or make room on "
 			      "the host");
 		return r;

@@ -24,9 +24,10 @@ struct core_stream {
 	uint64_t total[2]; /* at the exit */
 	uint64_t initial_credit;
 	struct loop_timer *backstop;
-	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left */
-	unsigned int depth; /* callbacks under way */
-	bool closed;	    /* freed when depth is 0 */
+	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left
+				       */
+	unsigned int depth;	      /* callbacks under way */
+	bool closed;		      /* freed when depth is 0 */
 };
 
 /* A sink may close the stream from within a callback. */

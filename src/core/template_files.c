@@ -18,8 +18,8 @@
 #include "core/internal.h"
 #include "snapshot/manifest.h"
 
-#define BLOCK	     65536
-#define MANIFEST_MAX 65536
+#define BLOCK		 65536
+#define MANIFEST_MAX	 65536
 #define SHA256_TEXT_SIZE 65
 
 static const char *const file_names[] = { "memory", "state", "disk" };
@@ -201,8 +201,8 @@ int template_check(const char *dir, const char *fingerprint, bool with_hashes, c
 	return 0;
 }
 
-/* The first half of the file's SHA-256, as its manifest has it: nothing is read again. A memory that
- * was made anew has another, also under the same key. */
+/* The first half of the file's SHA-256, as its manifest has it: nothing is read again. A memory
+ * that was made anew has another, also under the same key. */
 int template_memory_identity(const char *dir, const char *key, struct manifest_base *ret,
 			     struct err *err)
 {

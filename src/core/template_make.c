@@ -23,10 +23,10 @@
 #include "core/internal.h"
 #include "loop/spawn.h"
 
-#define NAME_PREFIX	    "tpl_"
-#define MKFS_DEADLINE_MS    60000
-#define SETTLE_MS	    200
-#define UID_RESERVE	    65536 /* above the sandboxes' uids */
+#define NAME_PREFIX	 "tpl_"
+#define MKFS_DEADLINE_MS 60000
+#define SETTLE_MS	 200
+#define UID_RESERVE	 65536 /* above the sandboxes' uids */
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
 

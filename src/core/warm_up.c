@@ -1,5 +1,5 @@
-/* First commands in a guest that nobody uses yet, so that those of its user find everything warm: the
- * page cache, and under emulation the translated code. */
+/* First commands in a guest that nobody uses yet, so that those of its user find everything warm:
+ * the page cache, and under emulation the translated code. */
 #include <errno.h>
 #include <time.h>
 
@@ -71,7 +71,8 @@ static void stop_warm_up(void *arg)
 	agent_exec_free(w->exec);
 }
 
-/* The id is a new one each time: the guest of a template knows those it was warmed up with itself. */
+/* The id is a new one each time: the guest of a template knows those it was warmed up with itself.
+ */
 static int run_one(struct core *core, struct agent *agent, const char *command, struct err *err)
 {
 	char random[9], exec_id[EXEC_ID_SIZE];
@@ -107,6 +108,5 @@ int warm_up(struct core *core, struct agent *agent, struct err *err)
 	int r = run_one(core, agent, "true", err);
 
 	return r < 0 ? r
-		     : run_one(core, agent,
-			       "ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
+		     : run_one(core, agent, "ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
 }

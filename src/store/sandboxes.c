@@ -11,7 +11,7 @@
 #define ROW_COLUMNS                                                                                \
 	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
 	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
-	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text, parent_id,"         \
+	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text, parent_id,"        \
 	" on_timeout, idle_pause_minutes, machine_id, template_key, remaining_ms, paused_unix_ms"
 
 void sandbox_row_clear(struct sandbox_row *row)
@@ -113,12 +113,13 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int p = 1;
-	int r = db_query(
-		txn,
-		"insert into sandboxes (" ROW_COLUMNS ") values ($1, $2, $3, $4, $5, $6, $7,"
-		" $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', '', $19, $20,"
-		" $21, $22, $23, null, null)",
-		&query, err);
+	int r = db_query(txn,
+			 "insert into sandboxes (" ROW_COLUMNS
+			 ") values ($1, $2, $3, $4, $5, $6, $7,"
+			 " $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', "
+			 "'', $19, $20,"
+			 " $21, $22, $23, null, null)",
+			 &query, err);
 
 	if (r < 0)
 		return r;

@@ -21,7 +21,7 @@ struct snapshot_row {
 	char image[65];
 	char image_digest[72];
 	char template_key[33];
-	char *labels; /* a JSON object of strings; owned */
+	char *labels;	     /* a JSON object of strings; owned */
 	uint64_t generation; /* of the run that it was taken from */
 	int64_t bytes;
 	int64_t created_unix_ms;

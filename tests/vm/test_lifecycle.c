@@ -1,6 +1,6 @@
 /*
- * The state of a sandbox as a thing one can hold: pausing, resuming, forking, snapshots, and what of
- * them goes wrong. With real VMs; one image and one template serve all tests.
+ * The state of a sandbox as a thing one can hold: pausing, resuming, forking, snapshots, and what
+ * of them goes wrong. With real VMs; one image and one template serve all tests.
  */
 #include "core_rig.h"
 
@@ -241,10 +241,10 @@ static void test_ten_cycles(void **state)
 				     &err),
 			 0);
 	for (int i = 0; i < 10; i++) {
-		_cleanup_free_ char *edit = xasprintf(
-			"echo edit %d >>~/edits; head -c 300000 /dev/urandom >~/blob%d;"
-			"cat ~/edits ~/blob* | sha256sum",
-			i, i % 3);
+		_cleanup_free_ char *edit =
+			xasprintf("echo edit %d >>~/edits; head -c 300000 /dev/urandom >~/blob%d;"
+				  "cat ~/edits ~/blob* | sha256sum",
+				  i, i % 3);
 		_cleanup_free_ char *before = output_of(id, edit), *after = NULL;
 		int64_t began = clock_boottime_ms(), paused, resumed;
 		long now;
@@ -288,9 +288,9 @@ static void test_ten_cycles(void **state)
 
 /* ---- a stream across pauses ---- */
 
-#define STREAM_BYTES (100u << 20)
+#define STREAM_BYTES  (100u << 20)
 #define STREAM_CREDIT (1u << 20)
-#define PATTERN "0123456789abcde\n"
+#define PATTERN	      "0123456789abcde\n"
 
 struct reader {
 	struct core_stream *stream;
@@ -560,15 +560,14 @@ static void check_disk_of(const char *id)
 }
 
 /* A program that was running before the fork: what it draws first in the next generation. */
-static const char drawer[] =
-	"import os,time\n"
-	"def generation(): return open('/run/skerry/generation').read()\n"
-	"def draw(): return os.urandom(16).hex()+' '+"
-	"open('/proc/sys/kernel/random/uuid').read().strip()\n"
-	"before=generation()\n"
-	"open('/tmp/ready','w').write('x')\n"
-	"while generation()==before: draw(); time.sleep(0.02)\n"
-	"open('/tmp/draw','w').write(draw())\n";
+static const char drawer[] = "import os,time\n"
+			     "def generation(): return open('/run/skerry/generation').read()\n"
+			     "def draw(): return os.urandom(16).hex()+' '+"
+			     "open('/proc/sys/kernel/random/uuid').read().strip()\n"
+			     "before=generation()\n"
+			     "open('/tmp/ready','w').write('x')\n"
+			     "while generation()==before: draw(); time.sleep(0.02)\n"
+			     "open('/tmp/draw','w').write(draw())\n";
 
 static void test_eight_forks(void **state)
 {
@@ -595,10 +594,10 @@ static void test_eight_forks(void **state)
 	assert_int_equal(forks.n, 8);
 	for (size_t i = 0; i < forks.n; i++) {
 		const char *child = forks.children[i].id;
-		_cleanup_free_ char *write = xasprintf(
-			"for k in 1 2 3 4; do head -c 1000000 /dev/urandom >~/w$k; done;"
-			"echo only %zu >~/own; sync; cat ~/mark",
-			i);
+		_cleanup_free_ char *write =
+			xasprintf("for k in 1 2 3 4; do head -c 1000000 /dev/urandom >~/w$k; done;"
+				  "echo only %zu >~/own; sync; cat ~/mark",
+				  i);
 		_cleanup_free_ char *mark = NULL;
 		_cleanup_free_ char *name = xasprintf("child-%zu", i + 1);
 
@@ -615,7 +614,8 @@ static void test_eight_forks(void **state)
 	collect(&forks, "cat ~/own", "the disk");
 	collect(&forks, "while [ ! -s /tmp/draw ]; do sleep 0.1; done; cut -d ' ' -f 1 /tmp/draw",
 		"the first draw of a program that was running");
-	collect(&forks, "cut -d ' ' -f 2 /tmp/draw", "the first UUID of a program that was running");
+	collect(&forks, "cut -d ' ' -f 2 /tmp/draw",
+		"the first UUID of a program that was running");
 	for (size_t i = 0; i < forks.n; i++)
 		rig_expect(&rig, forks.children[i].id, "cat /run/skerry/generation", "2\n");
 	rig_expect(&rig, id, "cat ~/mark; ls ~/own ~/w1 2>/dev/null || true", "shared\n");
@@ -731,8 +731,8 @@ static void test_named_snapshot(void **state)
 	if (core_snapshot_create(rig.core, &rig.admin, source, "one", &info, &err) < 0)
 		fail_msg("snapshot: %s", err.message);
 	assert_true(info.size_bytes > 0);
-	assert_int_equal(
-		core_snapshot_create(rig.core, &rig.admin, source, "one", &info, &err), -EEXIST);
+	assert_int_equal(core_snapshot_create(rig.core, &rig.admin, source, "one", &info, &err),
+			 -EEXIST);
 	assert_string_equal(err_code_of(&err), "snapshot_exists");
 	rig_expect(&rig, source, "echo second >~/mark; cat ~/mark", "second\n");
 	rig_destroy(&rig, source);
@@ -753,18 +753,18 @@ static void test_named_snapshot(void **state)
 	rig_expect(&rig, b, "cat ~/mark", "first\n");
 	rig_destroy(&rig, a);
 	rig_destroy(&rig, b);
-	assert_int_equal(rig_try_create(&rig, &(struct core_create_request){ .snapshot = "one" }, a,
-					&err),
-			 -ENOENT);
+	assert_int_equal(
+		rig_try_create(&rig, &(struct core_create_request){ .snapshot = "one" }, a, &err),
+		-ENOENT);
 	assert_string_equal(err_code_of(&err), "snapshot_not_found");
 }
 
 /* ---- a daemon that dies at each step ---- */
 
 static const char *const abort_points[] = {
-	"pause.intent",	 "pause.held",	  "pause.written",   "pause.sealed",
-	"pause.ended",	 "pause.done",	  "resume.intent",   "resume.started",
-	"resume.done",	 "fork.reserved", "fork.taken",	     "fork.started",
+	"pause.intent",	   "pause.held",     "pause.written",	"pause.sealed",
+	"pause.ended",	   "pause.done",     "resume.intent",	"resume.started",
+	"resume.done",	   "fork.reserved",  "fork.taken",	"fork.started",
 	"snapshot.intent", "snapshot.taken", "snapshot.sealed", "snapshot.row_gone",
 };
 
@@ -808,8 +808,12 @@ static size_t count_names(const char *sub, const char *prefix)
 
 static void die_at(const char *point, const char *id)
 {
-	char *const argv[] = { (char *)"test_lifecycle", (char *)"--abort", rig.dir,
-			       (char *)point,		 (char *)id,	    NULL };
+	char *const argv[] = { (char *)"test_lifecycle",
+			       (char *)"--abort",
+			       rig.dir,
+			       (char *)point,
+			       (char *)id,
+			       NULL };
 	int status = 0;
 	pid_t pid;
 
@@ -881,8 +885,7 @@ static void fill_disk(const char *path, int64_t left_bytes)
 
 	assert_true(fd >= 0);
 	assert_int_equal(fstatvfs(fd, &fs), 0);
-	assert_int_equal(posix_fallocate(fd, 0,
-					 (off_t)(fs.f_bavail * fs.f_frsize) - left_bytes),
+	assert_int_equal(posix_fallocate(fd, 0, (off_t)(fs.f_bavail * fs.f_frsize) - left_bytes),
 			 0);
 	close(fd);
 }
