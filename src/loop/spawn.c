@@ -55,7 +55,8 @@ static int child_reset_signals(void)
 	sigset_t none;
 
 	for (int sig = 1; sig < _NSIG; sig++) {
-		/* SIGKILL, SIGSTOP and the C library's own two refuse; none has a handler. */
+		/* SIGKILL, SIGSTOP and the C library's own two refuse; none has a handler. (The two
+		 * are ignored below a posix_spawn of glibc; it sets them when it needs them.) */
 		sigaction(sig, &action, NULL);
 	}
 	sigemptyset(&none);

@@ -212,6 +212,18 @@ static void test_standard_descriptors_exchanged(void **state)
 	close(saved_err);
 }
 
+/* The C library's own two: its posix_spawn (make uses it) has them ignored in every child, from
+ * where they are inherited, and no program can set them. */
+#define LIBRARY_SIGNALS (1ULL << (32 - 1) | 1ULL << (33 - 1))
+
+static unsigned long long signal_set(const char *status, const char *name)
+{
+	const char *line = strstr(status, name);
+
+	assert_non_null(line);
+	return strtoull(line + strlen(name), NULL, 16);
+}
+
 static void test_signals_are_reset(void **state)
 {
 	const char *argv[] = { "grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", NULL };
@@ -227,8 +239,8 @@ static void test_signals_are_reset(void **state)
 	assert_int_equal(spawn_run(&spec, IN_SECONDS(20), &out, 1000, NULL, NULL, NULL), 0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	signal(SIGPIPE, SIG_DFL);
-	assert_non_null(strstr(buf_str(&out), "SigBlk:\t0000000000000000"));
-	assert_non_null(strstr(buf_str(&out), "SigIgn:\t0000000000000000"));
+	assert_int_equal(signal_set(buf_str(&out), "SigBlk:\t"), 0);
+	assert_int_equal(signal_set(buf_str(&out), "SigIgn:\t") & ~LIBRARY_SIGNALS, 0);
 }
 
 static void test_deadline_kills(void **state)
