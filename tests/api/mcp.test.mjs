@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Ajv from 'ajv';
 import addFormats from 'ajv-formats';
 
+import { runSkerry } from './lib/cli.mjs';
 import { startDaemon } from './lib/daemon.mjs';
 import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './lib/mcp.mjs';
 
@@ -440,7 +441,7 @@ describe('streams', { concurrency: 1 }, () => {
 });
 
 describe('one sandbox, every surface', () => {
-	test('MCP of both eras and REST drive the same', { timeout: 120_000 }, async () => {
+	test('MCP of both eras, REST and the command line drive the same', { timeout: 120_000 }, async () => {
 		const clients = await Promise.all(clientKinds.map((kind) => connect(daemon, kind)));
 		const { status, json: sandbox } = await daemon.request('POST', '/v1/sandboxes', { size: 'small' });
 
@@ -455,6 +456,9 @@ describe('one sandbox, every surface', () => {
 		}
 		const exec = await daemon.request('POST', `/v1/sandboxes/${sandbox.id}/exec`, { command: 'cat shared' });
 		assert.equal(exec.json.stdout, 'client 0\nclient 1\nclient 2\n');
+
+		const typed = await runSkerry(daemon, ['exec', sandbox.id, '--', 'wc -l < shared; exit 7']);
+		assert.deepEqual([typed.out, typed.code], ['3\n', 7], typed.err);
 
 		const started = await daemon.request('POST', `/v1/sandboxes/${sandbox.id}/exec`, {
 			command: 'sleep 1; echo by rest',
