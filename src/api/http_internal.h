@@ -77,6 +77,7 @@ struct http_request {
 	bool abandoned; /* the server ends without waiting for the handler */
 	struct http_stream *stream;
 	LIST_ENTRY(http_request) active_link; /* server->active, under server->lock */
+	unsigned int under_way; /* server->lock: of handler and client, who is not done yet */
 
 	pthread_mutex_t callback_lock; /* recursive */
 	void (*on_disconnect)(void *arg);

@@ -97,15 +97,24 @@ void http_request_wake(struct http_request *req)
 	MHD_resume_connection(req->mhd);
 }
 
-void http_request_release(struct http_request *req)
+/* A request is under way until its handler has answered and the answer has left, or cannot any
+ * more: a server that ends waits for both. */
+static void leave_active(struct http_request *req)
 {
 	struct http_server *server = req->server;
 
 	pthread_mutex_lock(&server->lock);
-	LIST_REMOVE(req, active_link);
-	if (LIST_EMPTY(&server->active))
-		pthread_cond_broadcast(&server->all_answered);
+	if (req->under_way > 0 && --req->under_way == 0) {
+		LIST_REMOVE(req, active_link);
+		if (LIST_EMPTY(&server->active))
+			pthread_cond_broadcast(&server->all_answered);
+	}
 	pthread_mutex_unlock(&server->lock);
+}
+
+void http_request_release(struct http_request *req)
+{
+	leave_active(req);
 	http_request_unref(req);
 }
 
@@ -344,6 +353,7 @@ static bool admit(struct http_request *req)
 	open = !server->closing;
 	if (open) {
 		http_request_ref(req);
+		req->under_way = 2;
 		LIST_INSERT_HEAD(&server->active, req, active_link);
 	}
 	pthread_mutex_unlock(&server->lock);
@@ -469,6 +479,7 @@ void http_request_completed(void *arg, struct MHD_Connection *mhd, void **contex
 	pthread_mutex_unlock(&req->lock);
 	if (req->status)
 		write_access_log(req, complete);
+	leave_active(req);
 	http_request_unref(req);
 }
 
