@@ -700,7 +700,7 @@ static void test_end_with_waiters(void **state)
 	send_exec(streaming, EVENTS, "hang");
 	assert_true(read_until(streaming, &stream, "started", 3000));
 	usleep(100000);
-	http_server_free(service.http, 3000);
+	http_server_free(service.http, 300);
 	service.http = NULL;
 	assert_in_range(clock_boottime_ms() - began, 0, 5000);
 	assert_true(read_until(waiting, &hang, NULL, 2000));
