@@ -281,6 +281,7 @@ static void run_step(struct mcp_call *call, const struct op *op, json_t *args,
 	step->call = call;
 	op_call_init(&step->op, op, call->calls->core, &call->caller.who, OP_SURFACE_MCP,
 		     request_id);
+	step->op.pool = call->calls->pool;
 	step->op.args = args;
 	step->op.finished = step_finished;
 	step->op.surface_state = step;
