@@ -219,7 +219,8 @@ int core_exec_signal(struct core *core, const struct principal *who, const char 
 		     const char *exec_id, int signal, struct err *err);
 
 /* A live view of one exec's output, byte-exact (back-pressure instead of loss while it is open).
- * Callbacks on the loop's thread. Bytes come against credit, granted with core_stream_credit. */
+ * Callbacks on the loop's thread. Bytes come against credit, granted with core_stream_credit.
+ * A stream is 1 for stdout or 2 for stderr, the numbers of enum proto_stream. */
 struct core_stream;
 struct core_stream_sink {
 	void (*started)(void *arg, const char *exec_id);
