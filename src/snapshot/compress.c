@@ -189,21 +189,26 @@ static int expand_file(const char *in, const char *out, const struct manifest_fi
 
 /* ---- a sealed snapshot ---- */
 
+/* One of the two forms in which a file can lie there. */
+struct form {
+	char name[MANIFEST_WORD_MAX + 1];
+	char *path;
+};
+
 struct change {
 	const char *dir;
 	int lock_fd;
 	struct manifest manifest;
-	char plain_name[MANIFEST_WORD_MAX + 1];
-	char small_name[MANIFEST_WORD_MAX + 1];
-	char *plain_path, *small_path, *new_path;
+	struct form plain, small;
+	char *new_path;
 };
 
 static void change_clear(struct change *change)
 {
 	if (change->lock_fd >= 0)
 		close(change->lock_fd);
-	free(change->plain_path);
-	free(change->small_path);
+	free(change->plain.path);
+	free(change->small.path);
 	free(change->new_path);
 }
 
@@ -215,11 +220,11 @@ static int change_begin(struct change *change, const char *dir, const char *name
 	    strlen(name) + strlen(COMPRESS_SUFFIX) > MANIFEST_WORD_MAX)
 		return err_set(err, -EINVAL, "'%s' cannot be a file of a snapshot", name);
 	change->dir = dir;
-	snprintf(change->plain_name, sizeof(change->plain_name), "%s", name);
-	snprintf(change->small_name, sizeof(change->small_name), "%s" COMPRESS_SUFFIX, name);
-	change->plain_path = xasprintf("%s/%s", dir, change->plain_name);
-	change->small_path = xasprintf("%s/%s", dir, change->small_name);
-	change->new_path = xasprintf("%s.new", change->plain_path);
+	snprintf(change->plain.name, sizeof(change->plain.name), "%s", name);
+	snprintf(change->small.name, sizeof(change->small.name), "%s" COMPRESS_SUFFIX, name);
+	change->plain.path = xasprintf("%s/%s", dir, change->plain.name);
+	change->small.path = xasprintf("%s/%s", dir, change->small.name);
+	change->new_path = xasprintf("%s.new", change->plain.path);
 	change->lock_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (change->lock_fd >= 0 && flock(change->lock_fd, LOCK_EX) < 0)
 		return err_set(err, -errno, "cannot lock '%s': %s", dir, strerrordesc_np(errno));
@@ -243,18 +248,18 @@ static struct manifest_file *entry_of(struct change *change, const char *name)
 
 /* The new file is whole: gives it its name, makes the manifest speak of it, drops the old one. */
 static int change_finish(struct change *change, struct manifest_file *entry,
-			 const struct manifest_file *now, const char *path, const char *old_path,
-			 struct err *err)
+			 const struct manifest_file *now, const struct form *old,
+			 const struct form *new, struct err *err)
 {
 	int r;
 
-	if (rename(change->new_path, path) < 0)
+	if (rename(change->new_path, new->path) < 0)
 		return err_set(err, -errno, "cannot rename '%s': %s", change->new_path,
 			       strerrordesc_np(errno));
 	*entry = *now;
 	r = snapshot_verify_file(change->dir, &change->manifest, now->name, err);
 	if (r < 0) {
-		unlink(path);
+		unlink(new->path);
 		return r;
 	}
 	/* Fsyncs the directory too. If it fails, either manifest may be the one on disk: both files
@@ -262,39 +267,67 @@ static int change_finish(struct change *change, struct manifest_file *entry,
 	r = snapshot_rewrite_manifest(change->dir, &change->manifest, err);
 	if (r < 0)
 		return r;
-	unlink(old_path); /* if not now, then by a sweep */
+	unlink(old->path); /* if not now, then by a sweep */
 	return 0;
+}
+
+/* Makes change->new_path of an entry and fills in how it will be listed, but for the name. */
+typedef int (*convert_fn)(const struct change *change, const struct manifest_file *entry, int level,
+			  struct manifest_file *now, struct err *err);
+
+static int convert_to_small(const struct change *change, const struct manifest_file *entry,
+			    int level, struct manifest_file *now, struct err *err)
+{
+	int r = snapshot_verify_file(change->dir, &change->manifest, entry->name, err);
+
+	if (r == 0)
+		r = compress_file(change->plain.path, change->new_path, level, now, err);
+	now->plain_bytes = entry->bytes;
+	str_copy(now->plain_hash, sizeof(now->plain_hash), entry->hash);
+	return r;
+}
+
+static int convert_to_plain(const struct change *change, const struct manifest_file *entry,
+			    int level, struct manifest_file *now, struct err *err)
+{
+	now->bytes = entry->plain_bytes;
+	str_copy(now->hash, sizeof(now->hash), entry->plain_hash);
+	return expand_file(change->small.path, change->new_path, entry, true, err);
+}
+
+/* Nothing is done where the file has the new form already. */
+static int change_run(struct change *change, const struct form *old, const struct form *new,
+		      convert_fn convert, int level, struct err *err)
+{
+	struct manifest_file *entry = entry_of(change, old->name), now = { 0 };
+	int r;
+
+	if (!entry && entry_of(change, new->name))
+		return 0;
+	if (!entry)
+		return err_code(err, -ENOENT, CODE_SNAPSHOT_INCOMPLETE,
+				"the snapshot has no file '%s'", change->plain.name);
+	r = convert(change, entry, level, &now, err);
+	if (r == 0) {
+		str_copy(now.name, sizeof(now.name), new->name);
+		r = change_finish(change, entry, &now, old, new, err);
+	}
+	if (r < 0)
+		unlink(change->new_path);
+	return r;
 }
 
 int snapshot_compress(const char *dir, const char *name, int level, struct manifest *ret,
 		      struct err *err)
 {
 	_cleanup_(change_clear) struct change change = { .lock_fd = -1 };
-	struct manifest_file *entry, now = { 0 };
 	int r = change_begin(&change, dir, name, err);
 
 	if (r < 0)
 		return r;
-	entry = entry_of(&change, change.plain_name);
-	if (entry) {
-		r = snapshot_verify_file(dir, &change.manifest, name, err);
-		if (r == 0)
-			r = compress_file(change.plain_path, change.new_path, level, &now, err);
-		if (r == 0) {
-			str_copy(now.name, sizeof(now.name), change.small_name);
-			now.plain_bytes = entry->bytes;
-			str_copy(now.plain_hash, sizeof(now.plain_hash), entry->hash);
-			r = change_finish(&change, entry, &now, change.small_path,
-					  change.plain_path, err);
-		}
-	} else if (!entry_of(&change, change.small_name)) {
-		r = err_code(err, -ENOENT, CODE_SNAPSHOT_INCOMPLETE,
-			     "the snapshot has no file '%s'", name);
-	}
-	if (r < 0) {
-		unlink(change.new_path);
-		return err_wrap(err, r, "compress '%s'", change.plain_path);
-	}
+	r = change_run(&change, &change.plain, &change.small, convert_to_small, level, err);
+	if (r < 0)
+		return err_wrap(err, r, "compress '%s'", change.plain.path);
 	if (ret)
 		*ret = change.manifest;
 	return 0;
@@ -303,29 +336,13 @@ int snapshot_compress(const char *dir, const char *name, int level, struct manif
 int snapshot_expand(const char *dir, const char *name, struct manifest *ret, struct err *err)
 {
 	_cleanup_(change_clear) struct change change = { .lock_fd = -1 };
-	struct manifest_file *entry, now = { 0 };
 	int r = change_begin(&change, dir, name, err);
 
 	if (r < 0)
 		return r;
-	entry = entry_of(&change, change.small_name);
-	if (entry) {
-		r = expand_file(change.small_path, change.new_path, entry, true, err);
-		if (r == 0) {
-			str_copy(now.name, sizeof(now.name), change.plain_name);
-			now.bytes = entry->plain_bytes;
-			str_copy(now.hash, sizeof(now.hash), entry->plain_hash);
-			r = change_finish(&change, entry, &now, change.plain_path,
-					  change.small_path, err);
-		}
-	} else if (!entry_of(&change, change.plain_name)) {
-		r = err_code(err, -ENOENT, CODE_SNAPSHOT_INCOMPLETE,
-			     "the snapshot has no file '%s'", name);
-	}
-	if (r < 0) {
-		unlink(change.new_path);
-		return err_wrap(err, r, "expand '%s'", change.small_path);
-	}
+	r = change_run(&change, &change.small, &change.plain, convert_to_plain, 0, err);
+	if (r < 0)
+		return err_wrap(err, r, "expand '%s'", change.small.path);
 	if (ret)
 		*ret = change.manifest;
 	return 0;
