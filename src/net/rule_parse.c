@@ -130,7 +130,7 @@ static int take_port(struct span *s, uint16_t *port, struct rule_fault *fault)
 	if (colon == s->at)
 		return bad(fault, "has nothing before its port");
 	if (parse_port((struct span){ colon + 1, s->len - (size_t)(colon + 1 - s->at) }, port,
-		       why) < 0)
+		       fault) < 0)
 		return -EINVAL;
 	s->len = (size_t)(colon - s->at);
 	return 0;
@@ -174,8 +174,8 @@ static int parse_name(struct span s, struct rule *rule, struct rule_fault *fault
 	const char *text;
 
 	if (s.len == 1 && s.at[0] == '*')
-		return bad(why, "is '*': there is no rule for every host; null in place of the "
-				"list opens everything");
+		return bad(fault, "is '*': there is no rule for every host; null in place of the "
+				  "list opens everything");
 	if (rule->kind == RULE_SUBDOMAINS)
 		s = span_from(s, 2);
 	if (hostname_canon_idna(s.at, s.len, name, &text) < 0)
