@@ -29,6 +29,15 @@
  * PROTO_FOLLOW_BACKPRESSURE makes the guest stop reading the command's pipe rather than drop bytes
  * that it has not been sent.
  *
+ * Freezing. FREEZE writes out the guest's file system and holds all commands still, for a snapshot;
+ * THAW lets them go on. What is restored from the snapshot begins frozen and goes on with the HELLO
+ * that gives it an identity, after all parts of that were taken and before HELLO_ACK; if one could
+ * not be taken it stays frozen. A HELLO without an identity thaws too. A process that must know
+ * that it has become another (to reseed a generator of its own, to drop connections) watches
+ * /run/skerry/generation with inotify(7): the file holds the number `epoch` in decimal, a newline
+ * behind it, and is written in place (IN_MODIFY) whenever an identity is taken, before any process
+ * goes on.
+ *
  * Input. The guest grants by absolute offset with INPUT_WINDOW; the host never sends beyond it.
  *
  * Both sides treat every frame as hostile: unknown types, wrong lengths and foreign handles end the
@@ -91,6 +100,9 @@ enum proto_type {
 	PROTO_DETACH = 10, /* the handle is free afterwards; the exec goes on */
 	PROTO_CLOCK =
 		11, /* u64 unix_us: sets the guest's clock; no answer (a PING behind it tells) */
+	PROTO_FREEZE =
+		12,	 /* u64 token, u32 timeout_ms; answered by FREEZER when done or given up */
+	PROTO_THAW = 13, /* u64 token; answered by FREEZER */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied
@@ -111,6 +123,8 @@ enum proto_type {
 	PROTO_INPUT_WINDOW_FRAME = 74, /* u64 offset up to which the host may send */
 	PROTO_FOLLOWING = 75,	       /* u8 stream, u64 offset */
 	PROTO_LOST = 76,	       /* the guest could not make sense of the stream */
+	PROTO_FREEZER = 77, /* u64 token, u8 frozen, u8 synced: are the commands frozen, and was the
+			       file system written out before */
 };
 
 #define PROTO_HELLO_IDENTITY	  0x1u /* take identity, entropy and clock before answering */
@@ -121,6 +135,8 @@ enum proto_type {
 #define PROTO_APPLIED_CLOCK	 0x2u
 #define PROTO_APPLIED_HOSTNAME	 0x4u
 #define PROTO_APPLIED_MACHINE_ID 0x8u
+#define PROTO_APPLIED_GENERATION 0x10u
+#define PROTO_APPLIED_ALL	 0x1fu
 
 #define PROTO_EXIT_TIMED_OUT 0x1u /* killed at its deadline */
 #define PROTO_EXIT_OOM	     0x2u /* the kernel killed a process of it for memory */

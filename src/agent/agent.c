@@ -43,9 +43,6 @@
 #define CLOCK_TRIES	 5   /* on a machine that is too busy for that, as it was */
 #define CLOCK_TOKEN	 0   /* of the ping behind the clock; agent_ping begins at 1 */
 
-static const uint32_t all_applied = PROTO_APPLIED_ENTROPY | PROTO_APPLIED_CLOCK |
-				    PROTO_APPLIED_HOSTNAME | PROTO_APPLIED_MACHINE_ID;
-
 /* ---- waiters ---- */
 
 static int waiter_init(struct agent_waiter *w, struct err *err)
@@ -170,12 +167,12 @@ void agent_break(struct agent *agent, const struct err *why)
 	close(STEAL_FD(agent->fd));
 	buf_clear(&agent->out);
 	agent->sent = 0;
-	while (agent->pings) {
-		struct agent_waiter *w = agent->pings;
+	while (agent->calls) {
+		struct agent_waiter *w = agent->calls;
 
-		agent->pings = w->next;
+		agent->calls = w->next;
 		if (w->next)
-			w->next->link = &agent->pings;
+			w->next->link = &agent->calls;
 		waiter_finish(w, why);
 	}
 	if (agent->opener)
@@ -260,10 +257,11 @@ static int take_hello_ack(struct agent *agent, const struct agent_message *m, st
 		return err_set(err, -EPROTO,
 			       "the guest's agent speaks version %u of the protocol, not %u",
 			       m->hello_ack.version, PROTO_VERSION);
-	if (agent->identity.apply && (m->hello_ack.applied & all_applied) != all_applied)
+	if (agent->identity.apply &&
+	    (m->hello_ack.applied & PROTO_APPLIED_ALL) != PROTO_APPLIED_ALL)
 		return err_set(err, -EPROTO,
 			       "the guest did not take its identity (applied 0x%x of 0x%x)",
-			       m->hello_ack.applied, all_applied);
+			       m->hello_ack.applied, PROTO_APPLIED_ALL);
 	info->version = m->hello_ack.version;
 	info->applied = m->hello_ack.applied;
 	info->epoch = m->hello_ack.epoch;
@@ -278,18 +276,36 @@ static int take_hello_ack(struct agent *agent, const struct agent_message *m, st
 	return 0;
 }
 
-static void take_pong(struct agent *agent, uint64_t token)
+/* The answer to a call that was given up, or to no call at all: nobody waits. */
+static void take_answer(struct agent *agent, uint64_t token, const struct err *result)
 {
-	for (struct agent_waiter *w = agent->pings; w; w = w->next) {
+	for (struct agent_waiter *w = agent->calls; w; w = w->next) {
 		if (w->token != token)
 			continue;
 		*w->link = w->next;
 		if (w->next)
 			w->next->link = w->link;
-		waiter_finish(w, NULL);
+		waiter_finish(w, result);
 		return;
 	}
-	/* The answer to a ping that was given up: nobody waits. */
+}
+
+static void take_freezer(struct agent *agent, const struct agent_message *m)
+{
+	struct err why = ERR_INIT;
+	bool wanted = false;
+
+	for (const struct agent_waiter *w = agent->calls; w; w = w->next)
+		if (w->token == m->freezer.token)
+			wanted = w->request == PROTO_FREEZE;
+	if (m->freezer.frozen == wanted) {
+		take_answer(agent, m->freezer.token, NULL);
+		return;
+	}
+	err_code(&why, -EBUSY, "freeze_failed",
+		 wanted ? "the sandbox's processes could not be held still in time"
+			: "the sandbox's processes could not be let go on");
+	take_answer(agent, m->freezer.token, &why);
 }
 
 static int take_frame(struct agent *agent, struct err *err)
@@ -307,9 +323,13 @@ static int take_frame(struct agent *agent, struct err *err)
 		return err_set(err, -EPROTO, "the guest did not greet first");
 	if (m.type == PROTO_PONG) {
 		if (agent->ready)
-			take_pong(agent, m.pong_token);
+			take_answer(agent, m.pong_token, NULL);
 		else if (m.pong_token == CLOCK_TOKEN && agent->clock_tries > 0)
 			settle_clock(agent, agent->clock_sent_ms);
+		return 0;
+	}
+	if (m.type == PROTO_FREEZER) {
+		take_freezer(agent, &m);
 		return 0;
 	}
 	return agent_exec_dispatch(agent, &m, err);
@@ -485,18 +505,20 @@ int agent_open(struct loop *loop, const char *socket_path, const struct agent_id
 	return 0;
 }
 
-/* ---- ping ---- */
+/* ---- calls: a request and its answer, known by a token ---- */
 
-struct ping_call {
+struct call {
 	struct agent *agent;
 	struct agent_waiter *waiter;
+	uint32_t timeout_ms; /* PROTO_FREEZE */
 };
 
-static void ping_on_loop(void *arg)
+static void call_on_loop(void *arg)
 {
-	struct ping_call *call = arg;
+	struct call *call = arg;
 	struct agent *agent = call->agent;
 	struct agent_waiter *w = call->waiter;
+	size_t frame;
 
 	if (agent->broken) {
 		struct err why = ERR_INIT;
@@ -506,18 +528,22 @@ static void ping_on_loop(void *arg)
 		waiter_finish(w, &why);
 		return;
 	}
-	w->token = ++agent->next_ping;
-	w->next = agent->pings;
-	w->link = &agent->pings;
+	w->token = ++agent->next_token;
+	w->next = agent->calls;
+	w->link = &agent->calls;
 	if (w->next)
 		w->next->link = &w->next;
-	agent->pings = w;
-	queue_ping(agent, w->token);
+	agent->calls = w;
+	frame = frame_begin(&agent->out, w->request, 0, 0);
+	frame_put_u64(&agent->out, w->token);
+	if (w->request == PROTO_FREEZE)
+		frame_put_u32(&agent->out, call->timeout_ms);
+	frame_end(&agent->out, frame);
 	agent_flush(agent);
 }
 
 /* Needs no agent: it may be closed by now, but then the waiter is done. */
-static void give_up_ping(void *arg)
+static void give_up_call(void *arg)
 {
 	struct agent_waiter *w = arg;
 
@@ -528,17 +554,20 @@ static void give_up_ping(void *arg)
 		w->next->link = w->link;
 }
 
-int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
+static int run_call(struct agent *agent, uint8_t request, uint32_t timeout_ms,
+		    int64_t deadline_boottime_ms, struct err *err)
 {
 	struct loop *loop = agent->loop;
 	struct agent_waiter w;
+	struct call call = { .agent = agent, .waiter = &w, .timeout_ms = timeout_ms };
 	int r = waiter_init(&w, err);
 
 	if (r < 0)
 		return r;
-	loop_call(loop, ping_on_loop, &(struct ping_call){ .agent = agent, .waiter = &w });
+	w.request = request;
+	loop_call(loop, call_on_loop, &call);
 	if (!waiter_wait(&w, deadline_boottime_ms)) {
-		loop_call(loop, give_up_ping, &w);
+		loop_call(loop, give_up_call, &w);
 		r = w.done ? w.err.num
 			   : err_code(err, -ETIMEDOUT, "agent_timeout",
 				      "the sandbox's agent did not answer in time");
@@ -549,4 +578,40 @@ int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *er
 	if (w.done && r < 0 && err)
 		*err = w.err;
 	return r;
+}
+
+int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
+{
+	return run_call(agent, PROTO_PING, 0, deadline_boottime_ms, err);
+}
+
+static void thaw_on_loop(void *arg)
+{
+	struct agent *agent = arg;
+	size_t frame;
+
+	if (agent->broken)
+		return;
+	frame = frame_begin(&agent->out, PROTO_THAW, 0, 0);
+	frame_put_u64(&agent->out, ++agent->next_token);
+	frame_end(&agent->out, frame);
+	agent_flush(agent);
+}
+
+int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
+{
+	/* The guest gives up first, so that its answer says why. */
+	int rest_ms = clock_remaining_ms(deadline_boottime_ms);
+	uint32_t timeout_ms = (uint32_t)(rest_ms - rest_ms / 4);
+	int r = run_call(agent, PROTO_FREEZE, timeout_ms, deadline_boottime_ms, err);
+
+	/* Nobody waits for a freeze any more that may still come. */
+	if (r == -ETIMEDOUT)
+		loop_call(agent->loop, thaw_on_loop, agent);
+	return r;
+}
+
+int agent_thaw(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
+{
+	return run_call(agent, PROTO_THAW, 0, deadline_boottime_ms, err);
 }

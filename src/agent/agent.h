@@ -21,7 +21,8 @@ struct agent;
 struct agent_exec; /* one handle: a consumer of one exec in the guest */
 
 struct agent_identity {
-	bool apply;	/* hand-over: entropy, clock, hostname, machine-id, before any command */
+	bool apply;	/* hand-over: entropy, clock, hostname, machine-id, generation, before any
+			   command, and before commands that a snapshot holds go on */
 	uint64_t epoch; /* the sandbox's generation */
 	const char *hostname;
 	const char *machine_id; /* 32 lower-case hex digits */
@@ -44,8 +45,8 @@ typedef void (*agent_closed_fn)(void *arg, const struct err *why);
 
 /* [worker] Connects to the socket (which may not exist or accept yet: tried again every few ms
  * until the deadline), synchronises and waits for HELLO_ACK. When identity->apply is set and the
- * guest did not confirm entropy, clock, hostname and machine-id it fails (-EPROTO). on_closed may
- * be NULL. */
+ * guest did not confirm all of it, it fails (-EPROTO), and commands that were frozen stay so.
+ * Without, frozen commands go on: open a restored guest with an identity. on_closed may be NULL. */
 int agent_open(struct loop *loop, const char *socket_path, const struct agent_identity *identity,
 	       int64_t deadline_boottime_ms, agent_closed_fn on_closed, void *arg,
 	       struct agent **ret, struct agent_info *ret_info, struct err *err);
@@ -56,6 +57,15 @@ void agent_close(struct agent *agent);
 
 /* [worker] One round trip through the agent. */
 int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err);
+
+/* [worker] Holds all commands still for a snapshot, after the guest's file system was written out
+ * as far as half of the time allows (processes go on meanwhile). When it fails they run
+ * ("freeze_failed", "agent_timeout", "agent_gone"; after the last one they go on with the next
+ * agent_open). */
+int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *err);
+/* [worker] Lets them go on; fine when they do. agent_open does it too, so that a copy needs none.
+ */
+int agent_thaw(struct agent *agent, int64_t deadline_boottime_ms, struct err *err);
 
 struct agent_exit {
 	int exit_code; /* -1 when ended by a signal */

@@ -17,8 +17,9 @@ struct agent_waiter {
 	int event_fd;
 	bool done;
 	struct err err;			   /* num 0: it worked */
-	uint64_t token;			   /* pings */
-	struct agent_waiter *next, **link; /* pings: in agent->pings while not done */
+	uint8_t request;		   /* calls: PROTO_PING, PROTO_FREEZE or PROTO_THAW */
+	uint64_t token;			   /* calls */
+	struct agent_waiter *next, **link; /* calls: in agent->calls while not done */
 };
 
 struct agent {
@@ -50,8 +51,8 @@ struct agent {
 	bool closing;	    /* agent_close was called; freed when depth is 0 */
 	unsigned int depth; /* callbacks under way */
 
-	struct agent_waiter *pings;
-	uint64_t next_ping;
+	struct agent_waiter *calls;
+	uint64_t next_token;
 
 	struct agent_exec *execs;
 	struct agent_exec *slots[PROTO_HANDLES_MAX];

@@ -74,6 +74,11 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 	case PROTO_PONG:
 		m->pong_token = frame_get_u64(r);
 		break;
+	case PROTO_FREEZER:
+		m->freezer.token = frame_get_u64(r);
+		m->freezer.frozen = get_bool(r);
+		m->freezer.synced = get_bool(r);
+		break;
 	case PROTO_STARTED:
 		m->started_pid = frame_get_u32(r);
 		break;

@@ -19,6 +19,10 @@ struct agent_message {
 			struct frame_slice agent_version, kernel_release, os_name;
 		} hello_ack;
 		uint64_t pong_token;
+		struct {
+			uint64_t token;
+			bool frozen, synced;
+		} freezer;
 		uint32_t started_pid;
 		struct {
 			uint32_t reason; /* enum proto_failure, or a number this side does not know

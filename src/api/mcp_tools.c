@@ -26,9 +26,10 @@ const char mcp_instructions[] =
 	"not an error. Write files by exec with a heredoc. A command that takes long answers "
 	"running: "
 	"true and an exec_id: call exec_wait until running is false. A sandbox is destroyed at its "
-	"expires_at: extend_sandbox before that if you need it longer, destroy_sandbox when you "
-	"are "
-	"done. list_sandboxes shows what you have.";
+	"expires_at: extend_sandbox before that if you need it longer, pause_sandbox to keep it "
+	"for "
+	"later (the next use resumes it), destroy_sandbox when you are done. fork_sandbox copies "
+	"one as it runs, to try several ways at once. list_sandboxes shows what you have.";
 
 /* ---- which tools ---- */
 
@@ -125,7 +126,8 @@ int mcp_toolset_read(const struct http_request *req, struct mcp_toolset *ret, st
 
 bool mcp_tool_is_slow(const struct op *op)
 {
-	return op->streams || str_eq(op->name, "exec_wait") || str_eq(op->name, "create_sandbox");
+	return op->streams || str_eq(op->name, "exec_wait") || str_eq(op->name, "create_sandbox") ||
+	       str_eq(op->name, "fork_sandbox");
 }
 
 /* ---- definitions ---- */

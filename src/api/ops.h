@@ -92,6 +92,8 @@ struct op {
 	const char *rest_path;	 /* "/v1/sandboxes/{id}/exec" */
 	int rest_status;	 /* 200, 201 */
 	bool on_mcp;
+	bool mcp_result_open; /* its schema on MCP says only that it is an object, to keep it small
+			       */
 	bool streams; /* REST answers as SSE when the client accepts it (exec, image build) */
 	unsigned int hints;
 	const struct op_arg *args;

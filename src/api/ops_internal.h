@@ -25,12 +25,23 @@ bool ops_is_dns_label(const char *value, size_t len);
 bool ops_is_image_name(const char *value, size_t len);
 bool ops_is_env_name(const char *value, size_t len);
 
+/* ---- sandboxes as JSON (ops_sandboxes.c); owned ---- */
+json_t *ops_sandbox_json(const struct sandbox_info *info);
+/* In a list: shorter for a model. */
+json_t *ops_sandbox_item(const struct op_call *call, const struct sandbox_info *info);
+
 /* ---- handlers ---- */
 int op_list_sandboxes(struct op_call *call, struct err *err);
 int op_create_sandbox(struct op_call *call, struct err *err);
 int op_get_sandbox(struct op_call *call, struct err *err);
 int op_extend_sandbox(struct op_call *call, struct err *err);
 int op_destroy_sandbox(struct op_call *call, struct err *err);
+int op_pause_sandbox(struct op_call *call, struct err *err);
+int op_resume_sandbox(struct op_call *call, struct err *err);
+int op_fork_sandbox(struct op_call *call, struct err *err);
+int op_create_snapshot(struct op_call *call, struct err *err);
+int op_list_snapshots(struct op_call *call, struct err *err);
+int op_remove_snapshot(struct op_call *call, struct err *err);
 int op_exec(struct op_call *call, struct err *err);
 int op_exec_wait(struct op_call *call, struct err *err);
 int op_exec_input(struct op_call *call, struct err *err);

@@ -23,6 +23,17 @@ static void put_shape(json_t *json, const struct sandbox_info *info)
 	json_put_int(json, "disk_gb", info->disk_gb);
 }
 
+/* A paused one has no deadline, but a rest. */
+static void put_deadline(json_t *json, const struct sandbox_info *info)
+{
+	if (info->status != SANDBOX_PAUSED) {
+		json_put_time(json, "expires_at", info->expires_unix_ms);
+		return;
+	}
+	json_put_str(json, "expires_at", NULL);
+	json_put_int(json, "remaining_seconds", info->remaining_ms / 1000);
+}
+
 static void put_end(json_t *json, const struct sandbox_info *info)
 {
 	if (!info->ended_unix_ms && !info->reason[0])
@@ -32,7 +43,7 @@ static void put_end(json_t *json, const struct sandbox_info *info)
 	json_put_str(json, "reason_text", info->reason_text);
 }
 
-static json_t *sandbox_json(const struct sandbox_info *info)
+json_t *ops_sandbox_json(const struct sandbox_info *info)
 {
 	json_t *json = json_object();
 
@@ -43,7 +54,11 @@ static json_t *sandbox_json(const struct sandbox_info *info)
 	json_put_str(json, "image", info->image);
 	json_put_str(json, "isolation", info->isolation);
 	json_put_time(json, "created_at", info->created_unix_ms);
-	json_put_time(json, "expires_at", info->expires_unix_ms);
+	put_deadline(json, info);
+	json_put_str(json, "on_timeout", info->pause_on_timeout ? "pause" : "destroy");
+	if (info->idle_pause_minutes)
+		json_put_int(json, "idle_pause_minutes", info->idle_pause_minutes);
+	json_put_str(json, "parent_id", info->parent_id[0] ? info->parent_id : NULL);
 	json_put(json, "labels", info->labels ? json_incref(info->labels) : json_object());
 	json_put_int(json, "generation", (json_int_t)info->generation);
 	put_end(json, info);
@@ -61,16 +76,16 @@ static json_t *sandbox_line(const struct sandbox_info *info)
 	json_put_str(json, "status", sandbox_status_name(info->status));
 	json_put_str(json, "size", info->size);
 	json_put_str(json, "image", info->image);
-	json_put_time(json, "expires_at", info->expires_unix_ms);
+	put_deadline(json, info);
 	if (json_object_size(info->labels) > 0)
 		json_put(json, "labels", json_incref(info->labels));
 	put_end(json, info);
 	return json;
 }
 
-static json_t *list_item(const struct op_call *call, const struct sandbox_info *info)
+json_t *ops_sandbox_item(const struct op_call *call, const struct sandbox_info *info)
 {
-	return call->surface == OP_SURFACE_MCP ? sandbox_line(info) : sandbox_json(info);
+	return call->surface == OP_SURFACE_MCP ? sandbox_line(info) : ops_sandbox_json(info);
 }
 
 static const char *sandbox_id(const struct op_call *call)
@@ -84,7 +99,7 @@ static int list_one(struct op_call *call, json_t *items, struct err *err)
 	int rc = core_get(call->core, &call->who, sandbox_id(call), &info, err);
 
 	if (rc == 0)
-		json_array_append_new(items, list_item(call, &info));
+		json_array_append_new(items, ops_sandbox_item(call, &info));
 	return rc;
 }
 
@@ -104,7 +119,7 @@ static int list_some(struct op_call *call, json_t *items, char **ret_cursor, str
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(items, list_item(call, &infos[i]));
+		json_array_append_new(items, ops_sandbox_item(call, &infos[i]));
 	core_list_clear(infos, n);
 	return 0;
 }
@@ -188,6 +203,10 @@ int op_create_sandbox(struct op_call *call, struct err *err)
 		.image = json_get_str(call->args, "image", NULL),
 		.name = json_get_str(call->args, "name", NULL),
 		.labels = json_object_get(call->args, "labels"),
+		.snapshot = json_get_str(call->args, "snapshot", NULL),
+		.pause_on_timeout =
+			str_eq(json_get_str(call->args, "on_timeout", "destroy"), "pause"),
+		.idle_pause_minutes = (uint32_t)json_get_int(call->args, "idle_pause_minutes", 0),
 		.idempotency_key = call->idempotency_key,
 		.request_hash = call->idempotency_key ? hash : NULL,
 	};
@@ -199,7 +218,7 @@ int op_create_sandbox(struct op_call *call, struct err *err)
 	rc = core_create(call->core, &call->who, &req, relay_progress, call, &info, err);
 	if (rc < 0)
 		return rc;
-	call->result = sandbox_json(&info);
+	call->result = ops_sandbox_json(&info);
 	return 0;
 }
 
@@ -209,7 +228,7 @@ int op_get_sandbox(struct op_call *call, struct err *err)
 	int rc = core_get(call->core, &call->who, sandbox_id(call), &info, err);
 
 	if (rc == 0)
-		call->result = sandbox_json(&info);
+		call->result = ops_sandbox_json(&info);
 	return rc;
 }
 

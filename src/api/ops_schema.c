@@ -121,8 +121,13 @@ json_t *ops_input_schema(const struct op *op, enum op_surface surface,
 
 json_t *ops_output_schema(const struct op *op, enum op_surface surface)
 {
-	json_t *schema = json_object(), *properties = json_object(), *required = json_array();
+	json_t *schema = json_object(), *properties, *required;
 
+	json_put_str(schema, "type", "object");
+	if (op->n_results == 0 || (op->mcp_result_open && surface == OP_SURFACE_MCP))
+		return schema;
+	properties = json_object();
+	required = json_array();
 	for (size_t i = 0; i < op->n_results; i++) {
 		const struct op_result_field *field = &op->results[i];
 		json_t *type;
@@ -136,13 +141,7 @@ json_t *ops_output_schema(const struct op *op, enum op_surface surface)
 		if (!field->optional)
 			json_array_append_new(required, json_string(field->name));
 	}
-	json_put_str(schema, "type", "object");
-	if (op->n_results > 0) {
-		json_put(schema, "properties", properties);
-		json_put(schema, "required", required);
-	} else {
-		json_decref(properties);
-		json_decref(required);
-	}
+	json_put(schema, "properties", properties);
+	json_put(schema, "required", required);
 	return schema;
 }

@@ -18,6 +18,7 @@
 #define STRING_OR_NULL	"{\"type\":[\"string\",\"null\"]}"
 #define INTEGER_OR_NULL "{\"type\":[\"integer\",\"null\"]}"
 #define TIME		"{\"type\":\"string\",\"format\":\"date-time\"}"
+#define TIME_OR_NULL	"{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
 
 /* Long enough for every id; whether it names anything is the core's to say. */
 #define SANDBOX_ID_ARG                                                                             \
@@ -84,6 +85,8 @@ static const struct op_result_field list_results[] = {
 	  false },
 };
 
+static const char *const timeout_choices[] = { "destroy", "pause", NULL };
+
 static const struct op_arg create_args[] = {
 	{ .name = "size",
 	  .type = ARG_STRING,
@@ -111,6 +114,22 @@ static const struct op_arg create_args[] = {
 	  .pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
 	  .matches = ops_is_dns_label },
 	{ .name = "labels", .type = ARG_STRING_MAP, .limit_max = "labels_max" },
+	{ .name = "snapshot",
+	  .type = ARG_STRING,
+	  .min = 1,
+	  .max = SANDBOX_NAME_MAX,
+	  .description = "Instead of size and image" },
+	{ .name = "on_timeout",
+	  .type = ARG_STRING,
+	  .max = 8,
+	  .choices = timeout_choices,
+	  .default_json = "\"destroy\"" },
+	{ .name = "idle_pause_minutes",
+	  .type = ARG_INTEGER,
+	  .flags = ARG_REST_ONLY,
+	  .min = 1,
+	  .limit_max = "timeout_minutes_max",
+	  .description = "Pause it after so long without a command or a call; default: never" },
 	{ .name = "vcpus",
 	  .type = ARG_NUMBER,
 	  .limit_min = "vcpus_min_milli",
@@ -138,7 +157,12 @@ static const struct op_result_field sandbox_results[] = {
 	{ "isolation", STRING, "kvm: hardware virtualization; emulated: no hardware boundary",
 	  false, true },
 	{ "created_at", TIME, "", false, true },
-	{ "expires_at", TIME, "Never outlived", false, false },
+	{ "expires_at", TIME_OR_NULL, "Never outlived; null while it is paused", false, false },
+	{ "remaining_seconds", INTEGER, "Only while it is paused: what is left of its lifetime",
+	  true, true },
+	{ "on_timeout", STRING, "destroy or pause", false, true },
+	{ "idle_pause_minutes", INTEGER, "Only where it was asked for", true, true },
+	{ "parent_id", STRING_OR_NULL, "The sandbox that it was forked from", false, true },
 	{ "labels", "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}", "",
 	  false, true },
 	{ "generation", INTEGER, "Counts restores of its state", false, true },
@@ -167,6 +191,78 @@ static const struct op_result_field extend_results[] = {
 static const struct op_result_field destroy_results[] = {
 	{ "id", STRING, "", false, false },
 	{ "status", STRING, "destroyed", false, false },
+};
+
+/* ---- the state of sandboxes ---- */
+
+static const struct op_arg fork_args[] = {
+	SANDBOX_ID_ARG,
+	{ .name = "count",
+	  .type = ARG_INTEGER,
+	  .min = 1,
+	  .max = FORK_COUNT_MAX,
+	  .default_json = "1" },
+	{ .name = "name",
+	  .type = ARG_STRING,
+	  .min = 1,
+	  .max = SANDBOX_NAME_MAX - 3,
+	  .pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+	  .matches = ops_is_dns_label,
+	  .description = "Children are NAME-1 …" },
+	{ .name = "timeout_minutes",
+	  .type = ARG_INTEGER,
+	  .flags = ARG_REST_ONLY,
+	  .min = 1,
+	  .limit_max = "timeout_minutes_max",
+	  .description = "Lifetime of the children; default: what the source has left" },
+	{ .name = "labels",
+	  .type = ARG_STRING_MAP,
+	  .flags = ARG_REST_ONLY,
+	  .limit_max = "labels_max",
+	  .description = "Default: the source's" },
+};
+
+static const struct op_result_field fork_results[] = {
+	{ "sandboxes", "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}", "The children",
+	  false, false },
+	{ "fork_report", OBJECT, "What was made distinct, and what cannot be", false, false },
+};
+
+static const struct op_arg snapshot_args[] = {
+	SANDBOX_ID_ARG,
+	{ .name = "name",
+	  .type = ARG_STRING,
+	  .flags = ARG_REQUIRED,
+	  .min = 1,
+	  .max = SANDBOX_NAME_MAX,
+	  .pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+	  .matches = ops_is_dns_label,
+	  .description = "For create" },
+};
+
+static const struct op_result_field snapshot_results[] = {
+	{ "name", STRING, "", false, false },
+	{ "source_id", STRING, "The sandbox it is of", false, false },
+	{ "size", STRING, "Name of the size, or custom", false, false },
+	{ "vcpus", NUMBER, "", false, false },
+	{ "memory_mb", INTEGER, "", false, false },
+	{ "disk_gb", INTEGER, "", false, false },
+	{ "image", STRING, "", false, false },
+	{ "size_bytes", INTEGER, "On the server's disk", false, false },
+	{ "created_at", TIME, "", false, false },
+};
+
+static const struct op_arg snapshot_name_args[] = {
+	{ .name = "name",
+	  .type = ARG_STRING,
+	  .flags = ARG_REQUIRED | ARG_IN_PATH,
+	  .min = 1,
+	  .max = SANDBOX_NAME_MAX,
+	  .description = "Snapshot" },
+};
+
+static const struct op_result_field snapshot_remove_results[] = {
+	{ "name", STRING, "", false, false },
 };
 
 /* ---- commands ---- */
@@ -437,6 +533,7 @@ static const struct op table[] = {
 	  .rest_path = "/v1/sandboxes/{id}/exec/{exec_id}",
 	  .rest_status = 200,
 	  .on_mcp = true,
+	  .mcp_result_open = true,
 	  .hints = OP_DESTRUCTIVE | OP_OPEN_WORLD,
 	  LIST(exec_wait_args),
 	  RESULTS(exec_results),
@@ -465,6 +562,46 @@ static const struct op table[] = {
 	  LIST(id_args),
 	  RESULTS(destroy_results),
 	  .handler = op_destroy_sandbox },
+	{ .name = "pause_sandbox",
+	  .title = "Pause sandbox",
+	  .scope = "sandbox:pause",
+	  .summary = "Saves a sandbox with its running processes and stops its clock; the next use "
+		     "resumes it.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/pause",
+	  .rest_status = 200,
+	  .on_mcp = true,
+	  .mcp_result_open = true,
+	  .hints = OP_IDEMPOTENT,
+	  LIST(id_args),
+	  RESULTS(sandbox_results),
+	  .handler = op_pause_sandbox },
+	{ .name = "resume_sandbox",
+	  .title = "Resume sandbox",
+	  .scope = "sandbox:pause",
+	  .summary = "Resumes a paused sandbox.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/resume",
+	  .rest_status = 200,
+	  .on_mcp = true,
+	  .mcp_result_open = true,
+	  .hints = OP_IDEMPOTENT,
+	  LIST(id_args),
+	  RESULTS(sandbox_results),
+	  .handler = op_resume_sandbox },
+	{ .name = "fork_sandbox",
+	  .title = "Fork sandbox",
+	  .scope = "sandbox:create",
+	  .summary = "Makes independent copies of a sandbox with its processes, memory and disk.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/fork",
+	  .rest_status = 201,
+	  .on_mcp = true,
+	  .mcp_result_open = true,
+	  .hints = OP_OPEN_WORLD,
+	  LIST(fork_args),
+	  RESULTS(fork_results),
+	  .handler = op_fork_sandbox },
 
 	{ .name = "get_sandbox",
 	  .title = "Get sandbox",
@@ -477,6 +614,38 @@ static const struct op table[] = {
 	  LIST(id_args),
 	  RESULTS(sandbox_results),
 	  .handler = op_get_sandbox },
+	{ .name = "create_snapshot",
+	  .title = "Create snapshot",
+	  .scope = "sandbox:create",
+	  .summary = "Keeps the state of a sandbox under a name, to create others from.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/snapshots",
+	  .rest_status = 201,
+	  .hints = 0,
+	  LIST(snapshot_args),
+	  RESULTS(snapshot_results),
+	  .handler = op_create_snapshot },
+	{ .name = "list_snapshots",
+	  .title = "List snapshots",
+	  .scope = "sandbox:read",
+	  .summary = "Your named snapshots.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/snapshots",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  RESULTS(list_results),
+	  .handler = op_list_snapshots },
+	{ .name = "remove_snapshot",
+	  .title = "Remove snapshot",
+	  .scope = "sandbox:destroy",
+	  .summary = "Deletes a named snapshot; sandboxes made from it stay.",
+	  .rest_method = "DELETE",
+	  .rest_path = "/v1/snapshots/{name}",
+	  .rest_status = 200,
+	  .hints = OP_DESTRUCTIVE,
+	  LIST(snapshot_name_args),
+	  RESULTS(snapshot_remove_results),
+	  .handler = op_remove_snapshot },
 	{ .name = "exec_input",
 	  .title = "Feed command",
 	  .scope = "exec",

@@ -24,6 +24,7 @@ static const struct {
 	{ "exec_not_found", 404 },
 	{ "image_not_found", 404 },
 	{ "recipe_not_found", 404 },
+	{ "snapshot_not_found", 404 },
 	{ "method_not_allowed", 405 },
 	{ "conflict", 409 },
 	{ "exec_ended", 409 },
@@ -33,6 +34,9 @@ static const struct {
 	{ "image_in_use", 409 },
 	{ "input_closed", 409 },
 	{ "sandbox_not_running", 409 },
+	{ "snapshot_exists", 409 },
+	{ "snapshot_not_ready", 409 },
+	{ "snapshot_version_mismatch", 409 },
 	{ "already_ended", 410 },
 	{ "sandbox_ended", 410 },
 	{ "request_too_large", 413 },
@@ -53,6 +57,10 @@ static const struct {
 	{ "isolation_unavailable", 503 },
 	{ "overloaded", 503 },
 	{ "shutting_down", 503 },
+	{ "pause_failed", 503 },
+	{ "resume_failed", 503 },
+	{ "snapshot_damaged", 500 },
+	{ "snapshot_incomplete", 500 },
 	{ "disk_full", 507 },
 };
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -12,6 +13,8 @@
 /* A first sandbox of an image and size boots its template before, which takes minutes where the
  * machine is emulated. */
 #define CREATE_TIMEOUT_MS (15 * 60 * 1000)
+
+static const char *const timeout_choices[] = { "destroy", "pause", NULL };
 
 static const struct cli_option options[] = {
 	{ .name = "size",
@@ -57,6 +60,19 @@ static const struct cli_option options[] = {
 	  .min = 1,
 	  .max = 1 << 16,
 	  .help = "disk in GiB" },
+	{ .name = "snapshot",
+	  .type = CLI_TEXT,
+	  .metavar = "NAME",
+	  .help = "start from this snapshot, in place of --image and --size" },
+	{ .name = "on-timeout",
+	  .type = CLI_TEXT,
+	  .metavar = "WHAT",
+	  .choices = timeout_choices,
+	  .help = "what happens when its time is over: destroy (default) or pause" },
+	{ .name = "idle-pause",
+	  .type = CLI_MINUTES,
+	  .metavar = "TIME",
+	  .help = "pause it after this time without a command or a call" },
 	{ .name = "idempotency-key",
 	  .type = CLI_TEXT,
 	  .metavar = "KEY",
@@ -71,7 +87,7 @@ static const struct cli_example examples[] = {
 	{ "any shape", "skerry create --vcpus 2 --memory 3072 --disk 20" },
 };
 
-static json_t *labels_of(const struct cli_args *args)
+json_t *cli_labels(const struct cli_args *args)
 {
 	json_t *labels = json_object();
 
@@ -92,7 +108,7 @@ static json_t *labels_of(const struct cli_args *args)
 
 static json_t *request_of(const struct cli_args *args)
 {
-	static const char *const texts[] = { "size", "image", "name" };
+	static const char *const texts[] = { "size", "image", "name", "snapshot" };
 	json_t *body = json_object();
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -100,6 +116,10 @@ static json_t *request_of(const struct cli_args *args)
 			json_put_str(body, texts[i], cli_args_text(args, texts[i], NULL));
 	if (cli_args_has(args, "timeout"))
 		json_put_int(body, "timeout_minutes", cli_args_number(args, "timeout", 0));
+	if (cli_args_has(args, "on-timeout"))
+		json_put_str(body, "on_timeout", cli_args_text(args, "on-timeout", NULL));
+	if (cli_args_has(args, "idle-pause"))
+		json_put_int(body, "idle_pause_minutes", cli_args_number(args, "idle-pause", 0));
 	if (cli_args_has(args, "vcpus"))
 		json_put(body, "vcpus", json_real(strtod(cli_args_text(args, "vcpus", "0"), NULL)));
 	if (cli_args_has(args, "memory"))
@@ -107,7 +127,7 @@ static json_t *request_of(const struct cli_args *args)
 	if (cli_args_has(args, "disk"))
 		json_put_int(body, "disk_gb", cli_args_number(args, "disk", 0));
 	if (cli_args_has(args, "label"))
-		json_put(body, "labels", labels_of(args));
+		json_put(body, "labels", cli_labels(args));
 	return body;
 }
 

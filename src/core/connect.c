@@ -60,7 +60,8 @@ static void on_closed(void *arg, const struct err *why)
 	struct sandbox *sb = arg;
 
 	sb->channel_broken = true;
-	if (!sb->agent) /* not published yet: connect_once sees the flag */
+	/* Not published yet: connect_once sees the flag. Held: whoever lets it go does. */
+	if (!sb->agent || sb->channel_held)
 		return;
 	agent_close(STEAL(sb->agent));
 	/* Said at debug level, because a VM that ends breaks its channel first. */
@@ -69,7 +70,8 @@ static void on_closed(void *arg, const struct err *why)
 	schedule_reconnect(sb);
 }
 
-struct publish {
+/* An errand to the loop's thread. */
+struct errand {
 	struct sandbox *sb;
 	struct agent *agent;
 	bool done;
@@ -77,7 +79,7 @@ struct publish {
 
 static void publish_on_loop(void *arg)
 {
-	struct publish *publish = arg;
+	struct errand *publish = arg;
 	struct sandbox *sb = publish->sb;
 
 	if (sb->channel_broken || sb->over)
@@ -90,14 +92,14 @@ static void publish_on_loop(void *arg)
 
 static void has_agent_on_loop(void *arg)
 {
-	struct publish *query = arg;
+	struct errand *query = arg;
 
 	query->done = query->sb->agent != NULL;
 }
 
 static bool has_agent(struct sandbox *sb)
 {
-	struct publish query = { .sb = sb };
+	struct errand query = { .sb = sb };
 
 	loop_call(sb->core->loop, has_agent_on_loop, &query);
 	return query.done;
@@ -112,7 +114,7 @@ static void clear_broken_on_loop(void *arg)
 
 /* ---- connecting ---- */
 
-static bool vm_has_ended(const struct sandbox *sb, int wait_ms)
+bool sandbox_vm_has_ended(const struct sandbox *sb, int wait_ms)
 {
 	struct pollfd p = { .fd = sb->vm.warden_pidfd, .events = POLLIN };
 
@@ -123,7 +125,7 @@ static int connect_once(struct sandbox *sb, const struct agent_identity *identit
 			int64_t deadline_boottime_ms, struct err *err)
 {
 	static const struct agent_identity none = { .apply = false };
-	struct publish publish = { .sb = sb };
+	struct errand publish = { .sb = sb };
 	struct agent_info info;
 	int r;
 
@@ -150,14 +152,16 @@ int sandbox_connect(struct sandbox *sb, const struct agent_identity *identity,
 		if (sandbox_end_wanted(sb))
 			return err_code(err, -ECANCELED, "sandbox_ended",
 					"sandbox '%s' is being destroyed", sb->id);
-		if (vm_has_ended(sb, 0))
+		if (sandbox_vm_has_ended(sb, 0))
 			return err_code(err, -ESRCH, "sandbox_ended",
 					"the VM of sandbox '%s' has ended", sb->id);
 		r = connect_once(sb, identity,
 				 slice < deadline_boottime_ms ? slice : deadline_boottime_ms,
 				 &reason);
-		if (r == 0)
+		if (r == 0) {
+			unlink(sb->held_path); /* opening has let its commands go on */
 			return 0;
+		}
 		/* -EPROTO: the guest answered, and refused what it must take over. */
 		if (r == -EPROTO || clock_remaining_ms(deadline_boottime_ms) == 0) {
 			if (err)
@@ -173,7 +177,11 @@ int sandbox_ensure_connected(struct sandbox *sb, struct err *err)
 	int r = 0;
 
 	pthread_mutex_lock(&sb->op_lock);
-	if (sandbox_status(sb) != SANDBOX_RUNNING)
+	if (sandbox_status(sb) == SANDBOX_PAUSED && !sandbox_end_wanted(sb))
+		r = sandbox_resume(sb, err);
+	if (r < 0)
+		;
+	else if (sandbox_status(sb) != SANDBOX_RUNNING)
 		r = err_code(err, -ESHUTDOWN, "sandbox_ended", "sandbox '%s' has ended", sb->id);
 	else if (!has_agent(sb))
 		r = sandbox_connect(sb, NULL, clock_boottime_ms() + CONNECT_DEADLINE_MS, err);
@@ -202,7 +210,7 @@ static void reconnect_job(void *arg)
 
 	pthread_mutex_lock(&sb->op_lock);
 	if (sandbox_status(sb) == SANDBOX_RUNNING && !has_agent(sb) &&
-	    !vm_has_ended(sb, VM_END_SHOWS_MS)) {
+	    !sandbox_vm_has_ended(sb, VM_END_SHOWS_MS)) {
 		log_warn("the channel to a sandbox's agent is made anew", "sandbox=%s", sb->id);
 		r = sandbox_connect(sb, NULL, clock_boottime_ms() + CONNECT_DEADLINE_MS, &err);
 	}
@@ -214,6 +222,49 @@ static void reconnect_job(void *arg)
 		loop_call(sb->core->loop, end_views_on_loop, &end);
 	}
 	pthread_mutex_unlock(&sb->op_lock);
+}
+
+void sandbox_connect_later(struct sandbox *sb)
+{
+	core_job(sb->core, reconnect_job, sandbox_ref(sb), 0);
+}
+
+/* ---- workers that use the agent ---- */
+
+static void hold_on_loop(void *arg)
+{
+	struct errand *hold = arg;
+
+	hold->agent = hold->sb->agent;
+	hold->sb->channel_held = hold->agent != NULL;
+}
+
+struct agent *sandbox_hold_agent(struct sandbox *sb)
+{
+	struct errand hold = { .sb = sb };
+
+	loop_call(sb->core->loop, hold_on_loop, &hold);
+	return hold.agent;
+}
+
+static void release_on_loop(void *arg)
+{
+	struct errand *release = arg;
+	struct sandbox *sb = release->sb;
+
+	sb->channel_held = false;
+	sb->channel_broken |= release->done;
+	if (!sb->channel_broken || !sb->agent)
+		return;
+	agent_close(STEAL(sb->agent));
+	schedule_reconnect(sb);
+}
+
+void sandbox_release_agent(struct sandbox *sb, bool broken)
+{
+	struct errand release = { .sb = sb, .done = broken };
+
+	loop_call(sb->core->loop, release_on_loop, &release);
 }
 
 /* ---- watching, and the end of it ---- */
@@ -238,6 +289,26 @@ void sandbox_watch(struct sandbox *sb)
 	loop_call(sb->core->loop, watch_on_loop, sb);
 }
 
+static void detach_on_loop(void *arg)
+{
+	struct errand *detach = arg;
+	struct sandbox *sb = detach->sb;
+
+	detach->agent = STEAL(sb->agent);
+	sb->channel_held = false;
+	loop_io_remove(STEAL(sb->exit_watch));
+	loop_timer_remove(STEAL(sb->reconnect_timer));
+	exec_views_suspend(sb);
+}
+
+void sandbox_detach(struct sandbox *sb)
+{
+	struct errand detach = { .sb = sb };
+
+	loop_call(sb->core->loop, detach_on_loop, &detach);
+	agent_close(detach.agent);
+}
+
 struct cut_off {
 	struct sandbox *sb;
 	const struct err *err;
@@ -252,6 +323,7 @@ static void cut_off_on_loop(void *arg)
 	sb->over = true;
 	sb->over_err = *cut->err;
 	cut->agent = STEAL(sb->agent);
+	sb->channel_held = false;
 	loop_io_remove(STEAL(sb->exit_watch));
 	loop_timer_remove(STEAL(sb->reconnect_timer));
 	exec_views_end(sb, cut->err);

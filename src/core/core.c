@@ -124,6 +124,8 @@ static void keep_house(void *arg)
 		log_warn("old rows cannot be deleted", "error=\"%s\"", err.message);
 	else if (n > 0)
 		log_info("old tombstones deleted", "count=%lld", (long long)n);
+	paused_expire(arg);
+	templates_collect(arg);
 }
 
 static void on_housekeeping(void *arg)
@@ -140,6 +142,7 @@ static void start_housekeeping(void *arg)
 
 	core->housekeeping = loop_timer_add(core->loop, clock_boottime_ms() + HOUSEKEEPING_FIRST_MS,
 					    on_housekeeping, core);
+	idle_watch_start(core);
 }
 
 /* ---- opening ---- */
@@ -172,7 +175,7 @@ static int lock_state_dir(struct core *core, struct err *err)
 
 static int make_dirs(struct core *core, struct err *err)
 {
-	const char *const names[] = { "", "/sandboxes", "/templates" };
+	const char *const names[] = { "", "/sandboxes", "/templates", "/forks", "/snapshots" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_free_ char *path = xasprintf("%s%s", core->state_dir, names[i]);
@@ -238,6 +241,7 @@ static void destroy(struct core *core)
 		close(core->lock_fd);
 	pthread_mutex_destroy(&core->table_lock);
 	pthread_rwlock_destroy(&core->images_lock);
+	pthread_rwlock_destroy(&core->snapshots_lock);
 	pthread_mutex_destroy(&core->templates_lock);
 	pthread_cond_destroy(&core->templates_changed);
 	pthread_mutex_destroy(&core->work_lock);
@@ -263,6 +267,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->lock_fd = -1;
 	pthread_mutex_init(&core->table_lock, NULL);
 	pthread_rwlock_init(&core->images_lock, NULL);
+	pthread_rwlock_init(&core->snapshots_lock, NULL);
 	pthread_mutex_init(&core->templates_lock, NULL);
 	cond_init_monotonic(&core->templates_changed);
 	pthread_mutex_init(&core->work_lock, NULL);
@@ -272,6 +277,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 		destroy(core);
 		return r;
 	}
+	standby_init(core);
 	loop_call(core->loop, start_housekeeping, core);
 	*ret = core;
 	return 0;
@@ -290,6 +296,7 @@ static void stop_on_loop(void *arg)
 	struct err why = ERR_INIT;
 
 	loop_timer_remove(STEAL(core->housekeeping));
+	idle_watch_stop(core);
 	err_code(&why, -ESHUTDOWN, "shutting_down", "the daemon is shutting down");
 	err_hint(&why, "the command goes on; pick it up by its exec id when the daemon is back");
 	exec_calls_end(core, &why);
@@ -345,6 +352,7 @@ void core_free(struct core *core, int64_t grace_ms)
 	pthread_mutex_unlock(&core->work_lock);
 	loop_call(core->loop, stop_on_loop, core);
 	wait_for_work(core, grace_ms);
+	standby_free(core);
 	all = table_all(core, &n);
 	for (size_t i = 0; i < n; i++) {
 		let_go(all[i]);

@@ -89,11 +89,15 @@ struct sandbox_info {
 	char isolation[16]; /* "kvm" | "emulated" */
 	int64_t created_unix_ms;
 	int64_t expires_unix_ms;
-	int64_t ended_unix_ms; /* 0 while alive */
-	char reason[32];       /* tombstone: "expired" …; "" while alive */
-	char reason_text[256]; /* one sentence */
-	json_t *labels;	       /* owned object, never NULL after a successful call */
-	uint64_t generation;
+	int64_t ended_unix_ms;		 /* 0 while alive */
+	char reason[32];		 /* tombstone: "expired" …; "" while alive */
+	char reason_text[256];		 /* one sentence */
+	json_t *labels;			 /* owned object, never NULL after a successful call */
+	uint64_t generation;		 /* of its runs: raised by every resume */
+	char parent_id[SANDBOX_ID_SIZE]; /* what it was forked from, or its snapshot was of; "" */
+	bool pause_on_timeout;
+	uint32_t idle_pause_minutes; /* 0: never */
+	int64_t remaining_ms; /* lifetime that it will have when it is resumed; 0 unless paused */
 };
 void sandbox_info_clear(struct sandbox_info *info);
 
@@ -102,10 +106,13 @@ struct core_create_request {
 	uint32_t milli_vcpus; /* custom shape: all three or none; 0 = not given */
 	uint32_t memory_mb;
 	uint32_t disk_gb;
-	uint32_t timeout_minutes;    /* 0: default */
-	const char *image;	     /* NULL: default */
-	const char *name;	     /* NULL: none */
-	json_t *labels;		     /* object of strings, borrowed; NULL: none */
+	uint32_t timeout_minutes; /* 0: default */
+	const char *image;	  /* NULL: default */
+	const char *name;	  /* NULL: none */
+	json_t *labels;		  /* object of strings, borrowed; NULL: none */
+	const char *snapshot;	  /* start from this one, which has shape and image; NULL: none */
+	bool pause_on_timeout;	  /* at its deadline it is paused instead of destroyed */
+	uint32_t idle_pause_minutes; /* paused after that long without use; 0: never */
 	const char *idempotency_key; /* NULL: none */
 	const char *request_hash; /* hex of the hash of the normalised body, with idempotency_key */
 };
@@ -144,6 +151,62 @@ int core_extend(struct core *core, const struct principal *who, const char *id,
 /* [worker] Idempotent from every state. */
 int core_destroy(struct core *core, const struct principal *who, const char *id,
 		 struct sandbox_info *ret, struct err *err);
+
+/* [worker] Saves the whole state durably and frees the host's memory. Commands wait, also for their
+ * callers. Fine for one that is paused. "disk_full", "quota_reached" (paused_per_account),
+ * "pause_failed": it goes on as it was. */
+int core_pause(struct core *core, const struct principal *who, const char *id,
+	       struct sandbox_info *ret, struct err *err);
+/* [worker] Fine for one that is running. "quota_reached", "snapshot_damaged",
+ * "snapshot_version_mismatch", "snapshot_incomplete", "resume_failed": it stays paused. */
+int core_resume(struct core *core, const struct principal *who, const char *id,
+		struct sandbox_info *ret, struct err *err);
+
+#define FORK_COUNT_MAX 16
+
+struct core_fork_request {
+	uint32_t count;		  /* 1 … FORK_COUNT_MAX */
+	const char *name;	  /* children are <name>-1 …; NULL: none */
+	uint32_t timeout_minutes; /* 0: what the source has left */
+	json_t *labels;		  /* borrowed; NULL: the source's */
+};
+
+struct core_fork_result {
+	struct sandbox_info children[FORK_COUNT_MAX];
+	size_t n;
+	int64_t source_held_ms; /* how long the source stood still */
+};
+void core_fork_result_clear(struct core_fork_result *result);
+
+/* [worker] Makes independent children of a running or paused sandbox: all, or none. Each has
+ * confirmed its own identity when this returns. Errors as of core_create. */
+int core_fork(struct core *core, const struct principal *who, const char *id,
+	      const struct core_fork_request *req, struct core_fork_result *ret, struct err *err);
+
+/* ---- named snapshots ---- */
+
+struct core_snapshot_info {
+	char name[SANDBOX_NAME_MAX + 1];
+	char source_id[SANDBOX_ID_SIZE];
+	char size[16];
+	uint32_t milli_vcpus;
+	uint32_t memory_mb;
+	uint32_t disk_gb;
+	char image[IMAGE_NAME_MAX + 1];
+	int64_t size_bytes; /* on the host's disk, what it shares with others included */
+	int64_t created_unix_ms;
+};
+
+/* [worker] Of a running or paused sandbox, which goes on. "snapshot_exists" (-EEXIST),
+ * "quota_reached", "disk_full". */
+int core_snapshot_create(struct core *core, const struct principal *who, const char *id,
+			 const char *name, struct core_snapshot_info *ret, struct err *err);
+/* Those that are complete, by name; the caller frees *ret. */
+int core_snapshot_list(struct core *core, const struct principal *who,
+		       struct core_snapshot_info **ret, size_t *ret_n, struct err *err);
+/* [worker] Sandboxes made from it are their own. "snapshot_not_found". */
+int core_snapshot_remove(struct core *core, const struct principal *who, const char *name,
+			 struct err *err);
 
 /* ---- commands ---- */
 

@@ -12,20 +12,17 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/rand.h"
 #include "base/str.h"
 #include "core/internal.h"
 
-#define MINUTE_MS    60000LL
-#define HOUR_MS	     (60 * MINUTE_MS)
-#define UID_ATTEMPTS 64
+#define MINUTE_MS 60000LL
+#define HOUR_MS	  (60 * MINUTE_MS)
 
 struct creation {
 	struct core *core;
@@ -35,15 +32,19 @@ struct creation {
 	void *progress_arg;
 	struct shape shape;
 	struct image_info image;
+	struct snapshot_row snapshot; /* with req->snapshot */
 	struct sandbox_row row;
 	int64_t began_boottime_ms;
 	struct sandbox *sb;
-	char same_as[24]; /* the sandbox that the idempotency key already stands for */
+	struct sandbox *ready; /* it stands ready: only its identity is missing */
+	char same_as[24];      /* the sandbox that the idempotency key already stands for */
 };
 
 static void creation_clear(struct creation *c)
 {
 	sandbox_row_clear(&c->row);
+	snapshot_row_clear(&c->snapshot);
+	sandbox_unref(c->ready);
 	sandbox_unref(c->sb);
 }
 
@@ -55,34 +56,6 @@ static void say(const struct creation *c, int percent, const char *what)
 
 /* ---- checking ---- */
 
-static int check_isolation(const struct core *core, struct err *err)
-{
-	if (!str_eq(core->limits.require_isolation, "kvm") ||
-	    vmm_driver_isolation(core->driver) == VMM_KVM)
-		return 0;
-	err_code(err, -ENOTSUP, "isolation_unavailable",
-		 "this server insists on hardware virtualization, and the host has none: %s",
-		 vmm_driver_isolation_reason(core->driver));
-	err_hint(err, "run skerry doctor on the host, or set require_isolation = any");
-	return -ENOTSUP;
-}
-
-static int check_disk(const struct core *core, struct err *err)
-{
-	struct statvfs fs;
-	int64_t free_mb;
-
-	if (statvfs(core->state_dir, &fs) < 0)
-		return err_set(err, -errno, "statvfs '%s': %s", core->state_dir, strerror(errno));
-	free_mb = (int64_t)(fs.f_bavail * fs.f_frsize / (1024 * 1024));
-	if (free_mb >= core->limits.host_free_disk_mb_min)
-		return 0;
-	err_code(err, -ENOSPC, "disk_full", "the host has %lld MB of free disk, %lld are kept free",
-		 (long long)free_mb, (long long)core->limits.host_free_disk_mb_min);
-	err_hint(err, "destroy sandboxes that are not needed, or make room on the host");
-	return -ENOSPC;
-}
-
 static void fill_row(struct creation *c)
 {
 	const struct core_limits *limits = &c->core->limits;
@@ -91,70 +64,54 @@ static void fill_row(struct creation *c)
 	uint32_t minutes = req->timeout_minutes ? req->timeout_minutes
 						: (uint32_t)limits->timeout_minutes_default;
 	_cleanup_buf_ struct buf labels = BUF_INIT;
-	char random[13];
 
-	rand_hex(random, sizeof(random) - 1);
-	snprintf(row->id, sizeof(row->id), "sbx_%s", random);
-	str_copy(row->node_id, sizeof(row->node_id), c->core->node_id);
-	str_copy(row->account_id, sizeof(row->account_id), c->who->account_id);
-	str_copy(row->key_id, sizeof(row->key_id), c->who->key_id);
+	reserve_fill(c->core, c->who, row);
+	c->began_boottime_ms = clock_boottime_ms();
+	row->expires_unix_ms = row->created_unix_ms + minutes * MINUTE_MS;
 	str_copy(row->name, sizeof(row->name), req->name ? req->name : "");
-	str_copy(row->status, sizeof(row->status), sandbox_status_name(SANDBOX_CREATING));
+	row->pause_on_timeout = req->pause_on_timeout;
+	row->idle_pause_minutes = req->idle_pause_minutes;
+	if (req->labels)
+		json_write(req->labels, &labels);
+	row->labels = labels.len ? buf_take(&labels) : xstrdup("{}");
+}
+
+static void fill_shape(struct creation *c)
+{
+	struct sandbox_row *row = &c->row;
+
 	str_copy(row->size, sizeof(row->size), c->shape.size);
 	row->milli_vcpus = c->shape.milli_vcpus;
 	row->memory_mb = c->shape.memory_mb;
 	row->disk_gb = c->shape.disk_gb;
 	str_copy(row->image, sizeof(row->image), c->image.name);
 	str_copy(row->image_digest, sizeof(row->image_digest), c->image.digest);
-	str_copy(row->isolation, sizeof(row->isolation),
-		 vmm_isolation_name(vmm_driver_isolation(c->core->driver)));
-	if (req->labels)
-		json_write(req->labels, &labels);
-	row->labels = labels.len ? buf_take(&labels) : xstrdup("{}");
-	row->generation = 1;
-	c->began_boottime_ms = clock_boottime_ms();
-	row->created_unix_ms = clock_unix_ms();
-	row->expires_unix_ms = row->created_unix_ms + minutes * MINUTE_MS;
+	template_key(c->core, c->image.digest, &c->shape, row->template_key);
+}
+
+/* Everything but the name, the lifetime and the labels is the snapshot's; labels too where the
+ * request has none. */
+static void fill_from_snapshot(struct creation *c)
+{
+	const struct snapshot_row *from = &c->snapshot;
+	struct sandbox_row *row = &c->row;
+
+	str_copy(row->size, sizeof(row->size), from->size);
+	row->milli_vcpus = from->milli_vcpus;
+	row->memory_mb = from->memory_mb;
+	row->disk_gb = from->disk_gb;
+	str_copy(row->image, sizeof(row->image), from->image);
+	str_copy(row->image_digest, sizeof(row->image_digest), from->image_digest);
+	str_copy(row->template_key, sizeof(row->template_key), from->template_key);
+	str_copy(row->parent_id, sizeof(row->parent_id), from->source_id);
+	row->generation = from->generation + 1; /* its processes see that it is another run */
+	if (!c->req->labels) {
+		free(row->labels);
+		row->labels = xstrdup(from->labels);
+	}
 }
 
 /* ---- reserving ---- */
-
-/* The quota is counted where the row is written, so that of two the last place goes to one. */
-static int check_quota(struct creation *c, struct db_txn *txn, struct err *err)
-{
-	int64_t limit = c->core->limits.sandboxes_per_account;
-	int64_t alive;
-	int r = sandboxes_count_alive(txn, c->who->account_id, &alive, err);
-
-	if (r < 0)
-		return r;
-	if (alive < limit)
-		return 0;
-	err_code(err, -EDQUOT, "quota_reached", "%lld sandboxes are alive, the limit is %lld",
-		 (long long)alive, (long long)limit);
-	err_hint(err, "destroy one that is not needed any more, then try again");
-	return -EDQUOT;
-}
-
-static int choose_uid(struct creation *c, struct db_txn *txn, struct err *err)
-{
-	const struct core_limits *limits = &c->core->limits;
-
-	for (int i = 0; i < UID_ATTEMPTS; i++) {
-		uint32_t random;
-		bool taken;
-		int r;
-
-		rand_bytes(&random, sizeof(random));
-		c->row.uid = limits->sandbox_uid_base + random % limits->sandbox_uid_count;
-		r = sandboxes_uid_taken(txn, c->row.node_id, c->row.uid, &taken, err);
-		if (r < 0)
-			return r;
-		if (!taken)
-			return 0;
-	}
-	return err_set(err, -EUSERS, "no free uid for another sandbox on this host");
-}
 
 /* 1: the key stands for a sandbox already (c->same_as). */
 static int check_idempotency(struct creation *c, struct db_txn *txn, struct err *err)
@@ -186,21 +143,43 @@ static int check_idempotency(struct creation *c, struct db_txn *txn, struct err 
 
 static int insert_row(struct creation *c, struct db_txn *txn, struct err *err)
 {
-	_cleanup_free_ struct sandbox_label *labels = NULL;
-	size_t n = c->req->labels ? json_object_size(c->req->labels) : 0, i = 0;
-	const char *name;
-	json_t *value;
-	int r;
+	int r = reserve_row(c->core, txn, &c->row, err);
 
-	labels = xcalloc(n + 1, sizeof(*labels));
-	json_object_foreach(c->req->labels, name, value)
-		labels[i++] = (struct sandbox_label){ name, json_string_value(value) };
-	r = sandboxes_insert(txn, &c->row, labels, n, err);
 	if (r < 0 || !c->req->idempotency_key)
 		return r;
 	return idempotency_set(
 		txn, c->who->account_id, c->req->idempotency_key, c->req->request_hash, c->row.id,
 		c->row.created_unix_ms + c->core->limits.idempotency_hours * HOUR_MS, err);
+}
+
+/* A snapshot is looked up in the same transaction as the row that needs its template. */
+static int look_up_snapshot(struct creation *c, struct db_txn *txn, struct err *err)
+{
+	int r;
+
+	if (!c->req->snapshot)
+		return 0;
+	r = snapshots_by_name(txn, c->who->account_id, c->req->snapshot, &c->snapshot, err);
+	if (r == -ENOENT)
+		err_hint(err, "list your snapshots to see their names");
+	if (r < 0)
+		return r;
+	if (!c->snapshot.ready)
+		return err_code(err, -EBUSY, "snapshot_not_ready",
+				"snapshot '%s' is still being made", c->snapshot.name);
+	fill_from_snapshot(c);
+	return 0;
+}
+
+static void object_of(struct creation *c)
+{
+	if (!c->ready) {
+		c->sb = reserve_object(c->core, &c->row);
+		return;
+	}
+	c->sb = sandbox_ref(c->ready);
+	reserve_bind(c->sb, &c->row);
+	table_add(c->sb);
 }
 
 /* 1: there is one already. The object is in the table before its row can be found. */
@@ -213,19 +192,14 @@ static int reserve(struct creation *c, struct err *err)
 		r = check_idempotency(c, &txn, err);
 	if (r != 0)
 		return r;
-	r = check_quota(c, &txn, err);
+	r = look_up_snapshot(c, &txn, err);
 	if (r == 0)
-		r = choose_uid(c, &txn, err);
+		r = reserve_quota(c->core, &txn, c->who->account_id, 1, err);
 	if (r == 0)
 		r = insert_row(c, &txn, err);
 	if (r < 0)
 		return r;
-	c->sb = sandbox_new(c->core, c->row.id, c->row.account_id);
-	c->sb->created_unix_ms = c->row.created_unix_ms;
-	c->sb->expires_unix_ms = c->row.expires_unix_ms;
-	c->sb->expires_boottime_ms =
-		c->began_boottime_ms + (c->row.expires_unix_ms - c->row.created_unix_ms);
-	table_add(c->sb);
+	object_of(c);
 	r = db_commit(&txn, err);
 	if (r < 0)
 		table_remove(c->sb);
@@ -235,14 +209,23 @@ static int reserve(struct creation *c, struct err *err)
 static int look_up_and_reserve(struct creation *c, struct err *err)
 {
 	struct core *core = c->core;
-	int r;
+	int r = 0;
 
 	pthread_rwlock_rdlock(&core->images_lock);
-	r = image_get(core->images, c->req->image ? c->req->image : core->limits.default_image,
-		      &c->image, err);
+	if (!c->req->snapshot)
+		r = image_get(core->images,
+			      c->req->image ? c->req->image : core->limits.default_image, &c->image,
+			      err);
 	if (r == 0) {
 		fill_row(c);
+		if (!c->req->snapshot)
+			fill_shape(c);
+		/* Whether its warden freezes it at the deadline was said when it was started. */
+		if (!c->req->snapshot && !c->row.pause_on_timeout)
+			c->ready = standby_take(core, c->row.template_key, &c->row);
 		r = reserve(c, err);
+		if (r != 0 && c->ready)
+			standby_discard(STEAL(c->ready));
 	}
 	pthread_rwlock_unlock(&core->images_lock);
 	return r;
@@ -263,83 +246,50 @@ static int check_wanted(const struct creation *c, struct err *err)
 			"sandbox '%s' was destroyed while it was being created", c->sb->id);
 }
 
-static int copy_disk(const struct creation *c, const struct template *template, struct err *err)
-{
-	int r = file_copy_sparse(template->disk_path, c->sb->disk_path, 0600);
-
-	return r < 0 ? err_set(err, r, "copy the disk to '%s': %s", c->sb->disk_path, strerror(-r))
-		     : 0;
-}
-
-static int start_vm(struct creation *c, const struct template *template, struct err *err)
-{
-	struct sandbox *sb = c->sb;
-	const struct vmm_spec spec = {
-		.name = sb->id,
-		.run_dir = sb->run_dir,
-		.vcpus = shape_vcpus(&c->shape),
-		.memory_mb = c->shape.memory_mb,
-		.root_image_path = c->image.path,
-		.disk_path = sb->disk_path,
-		.memory_path = template->memory_path,
-		.device_state_path = template->state_path,
-		.cpu_quota_percent = c->shape.milli_vcpus / 10,
-		.uid = (uid_t)c->row.uid,
-		.expires_boottime_ms = sb->expires_boottime_ms,
-	};
-	int r = vmm_start(c->core->driver, &spec,
-			  clock_boottime_ms() + c->core->limits.create_deadline_ms, &sb->vm, err);
-
-	sb->has_vm = r == 0;
-	return r;
-}
-
-/* The guest's hostname: the sandbox's name, or its id in the letters that hostnames have. */
-static int hand_over(struct creation *c, struct err *err)
-{
-	char hostname[SANDBOX_NAME_MAX + 1], machine_id[33];
-	struct agent_identity identity = {
-		.apply = true,
-		.epoch = c->row.generation,
-		.hostname = hostname,
-		.machine_id = machine_id,
-	};
-
-	str_copy(hostname, sizeof(hostname), c->row.name[0] ? c->row.name : c->row.id);
-	for (char *p = hostname; *p; p++)
-		*p = *p == '_' ? '-' : *p;
-	rand_hex(machine_id, sizeof(machine_id) - 1);
-	return sandbox_connect(c->sb, &identity,
-			       clock_boottime_ms() + c->core->limits.create_deadline_ms, err);
-}
-
 static int start_from_template(struct creation *c, const struct template *template, struct err *err)
 {
+	const struct start_from from = {
+		.row = &c->row,
+		.generation = c->row.generation,
+		.root_path = template->root_path,
+		.memory_path = template->memory_path,
+		.devices_path = template->state_path,
+	};
 	int r;
 
 	say(c, 90, "copying the disk");
-	r = copy_disk(c, template, err);
+	r = start_copy_disk(template->disk_path, c->sb->disk_path, err);
 	if (r == 0)
 		r = check_wanted(c, err);
 	if (r < 0)
 		return r;
 	say(c, 93, "starting the VM");
-	r = start_vm(c, template, err);
-	if (r < 0)
-		return r;
-	say(c, 96, "waiting for the guest's agent");
-	return hand_over(c, err);
+	r = start_sandbox(c->sb, &from, err);
+	return r < 0 ? r : start_publish(c->sb, &from, err);
 }
 
-static int build(struct creation *c, struct err *err)
+/* -EAGAIN: it was none any more, and is made as if there had been none. */
+static int build_from_ready(struct creation *c, struct err *err)
+{
+	const struct start_from from = { .row = &c->row, .generation = c->row.generation };
+	struct err why = ERR_INIT;
+	int r;
+
+	sandbox_unref(STEAL(c->ready));
+	r = standby_adopt(c->sb, &from, &why);
+	if (r == 0)
+		return start_publish(c->sb, &from, err);
+	log_warn("a sandbox that stood ready cannot be used", "sandbox=%s error=\"%s\"", c->sb->id,
+		 why.message);
+	return check_wanted(c, err) < 0 ? -ECANCELED : -EAGAIN;
+}
+
+static int build_from_template(struct creation *c, struct err *err)
 {
 	struct template *template;
-	int r = dir_make(c->sb->run_dir, 0700);
+	int r = template_use(c->core, &c->image, &c->shape, c->progress, c->progress_arg,
+			     is_cancelled, c->sb, &template, err);
 
-	if (r < 0)
-		return err_set(err, r, "make the directory '%s': %s", c->sb->run_dir, strerror(-r));
-	r = template_use(c->core, &c->image, &c->shape, c->progress, c->progress_arg, is_cancelled,
-			 c->sb, &template, err);
 	if (r < 0)
 		return r;
 	r = start_from_template(c, template, err);
@@ -347,48 +297,54 @@ static int build(struct creation *c, struct err *err)
 	return r;
 }
 
-/* ---- publishing ---- */
-
-static int write_running(const struct creation *c, struct err *err)
+static int build_from_snapshot(struct creation *c, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("%s/%s", c->sb->run_dir, VMM_RECORD_NAME);
-	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct record record;
-	int r = record_read(path, &record, err);
+	struct saved_start saved;
+	int r;
 
+	say(c, 20, "copying the snapshot");
+	r = snapshot_take_files(c->core, &c->snapshot, c->sb, err);
 	if (r == 0)
-		r = db_begin_write(c->core->db, &txn, err);
+		r = check_wanted(c, err);
+	if (r < 0)
+		return r;
+	say(c, 60, "starting the VM");
+	saved_start_init(&saved, c->sb, &c->row, c->row.generation);
+	r = start_sandbox(c->sb, &saved.from, err);
 	if (r == 0)
-		r = sandboxes_move(&txn, c->sb->id, "creating", "running", err);
+		r = start_publish(c->sb, &saved.from, err);
+	saved_start_clear(&saved);
 	if (r == 0)
-		r = sandboxes_set_started(&txn, c->sb->id, record.start_unix_ms, err);
-	if (r == -ESTALE) /* destroyed meanwhile */
-		return check_wanted(c, err) < 0 ? -ECANCELED : r;
-	return r < 0 ? r : db_commit(&txn, err);
+		tree_remove(c->sb->pause_dir);
+	return r;
+}
+
+static int build(struct creation *c, struct err *err)
+{
+	int r = c->ready ? build_from_ready(c, err) : -EAGAIN;
+
+	if (r != -EAGAIN)
+		return r;
+	r = dir_make(c->sb->run_dir, 0700);
+	if (r < 0)
+		return err_set(err, r, "make the directory '%s': %s", c->sb->run_dir, strerror(-r));
+	return c->req->snapshot ? build_from_snapshot(c, err) : build_from_template(c, err);
 }
 
 static int build_and_publish(struct creation *c, struct err *err)
 {
 	int r = check_wanted(c, err);
 
-	if (r == 0)
-		r = build(c, err);
-	if (r == 0)
-		r = check_wanted(c, err);
-	if (r == 0)
-		r = write_running(c, err);
-	if (r < 0)
-		return r;
-	sandbox_set_status(c->sb, SANDBOX_RUNNING);
-	sandbox_watch(c->sb);
-	return 0;
+	return r < 0 ? r : build(c, err);
 }
 
 /* What callers are told of a creation that failed: codes that say what to do are kept. */
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full", "sandbox_ended", "image_damaged",
-				     "shutting_down" };
+	const char *const kept[] = { "disk_full",	   "sandbox_ended",
+				     "image_damaged",	   "shutting_down",
+				     "snapshot_damaged",   "snapshot_incomplete",
+				     "snapshot_not_found", "snapshot_version_mismatch" };
 	const char *code = err_code_of(err);
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
@@ -453,14 +409,14 @@ static int answer_same(struct creation *c, struct sandbox_info *ret, struct err 
 static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 {
 	struct core *core = c->core;
-	int r = shape_resolve(&core->limits, c->req, &c->shape, err);
+	int r = check_create_request(&core->limits, c->req, err);
 
+	if (r == 0 && !c->req->snapshot)
+		r = shape_resolve(&core->limits, c->req, &c->shape, err);
 	if (r == 0)
-		r = check_create_request(&core->limits, c->req, err);
+		r = reserve_check_isolation(core, err);
 	if (r == 0)
-		r = check_isolation(core, err);
-	if (r == 0)
-		r = check_disk(core, err);
+		r = reserve_check_disk(core, err);
 	if (r == 0)
 		r = look_up_and_reserve(c, err);
 	if (r < 0)
@@ -479,7 +435,7 @@ static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 	if (r < 0)
 		return r;
 	log_info("sandbox created", "sandbox=%s account=%s image=%s size=%s duration_ms=%lld",
-		 c->sb->id, c->sb->account_id, c->image.name, c->shape.size,
+		 c->sb->id, c->sb->account_id, c->row.image, c->row.size,
 		 (long long)(clock_boottime_ms() - c->began_boottime_ms));
 	return load_info(core, c->sb->id, c->sb->account_id, ret, err);
 }

@@ -1,6 +1,9 @@
 /* Facts and checks of this host: what a person or an agent reads when something does not work. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -106,6 +109,45 @@ static void check_disk(const struct core *core, json_t *checks)
 		  "make room on the file system of the state directory, or move the directory");
 }
 
+/* What the tree below an open directory takes on disk; shared blocks (links, clones) count each
+ * time. */
+static int64_t tree_bytes(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int64_t bytes = 0;
+	struct stat st;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	while (dir && (entry = readdir(dir))) {
+		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
+		    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode))
+			bytes += tree_bytes(dirfd(dir), entry->d_name);
+		else
+			bytes += (int64_t)st.st_blocks * 512;
+	}
+	if (dir)
+		closedir(dir);
+	return bytes;
+}
+
+static void check_space(const struct core *core, json_t *checks)
+{
+	const char *const names[] = { "templates", "sandboxes", "snapshots" };
+	_cleanup_close_ int fd = open(core->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_buf_ struct buf detail = BUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		buf_printf(&detail, "%s%s take %lld MB", i ? ", " : "", names[i],
+			   (long long)(tree_bytes(fd, names[i]) >> 20));
+	add_check(checks, "space", fd >= 0, buf_str(&detail),
+		  "see that the state directory can be read");
+}
+
 static void check_memory(json_t *checks)
 {
 	_cleanup_buf_ struct buf text = BUF_INIT;
@@ -164,6 +206,7 @@ int core_doctor(struct core *core, json_t **ret, struct err *err)
 	check_vmm(core, checks);
 	check_cgroups(checks);
 	check_disk(core, checks);
+	check_space(core, checks);
 	check_memory(checks);
 	check_program(checks, "mke2fs", "-V", "install e2fsprogs");
 	check_program(checks, "mkfs.erofs", "--help",

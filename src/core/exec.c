@@ -188,10 +188,13 @@ int exec_with_channel(struct sandbox *sb, with_channel_fn fn, void *arg, struct 
 			"the agent of sandbox '%s' does not keep its channel", sb->id);
 }
 
-/* A command's time ends with the sandbox's at the latest. */
+/* A command's time ends with the sandbox's at the latest, unless it is paused then. */
 static int64_t bounded_timeout_ms(const struct sandbox *sb, int64_t timeout_ms)
 {
 	int64_t left = sb->expires_boottime_ms - clock_boottime_ms();
+
+	if (sb->pause_on_timeout)
+		return timeout_ms;
 
 	return timeout_ms < left || left <= 0 ? timeout_ms : left;
 }

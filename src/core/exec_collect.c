@@ -55,6 +55,8 @@ struct core_exec_call {
 	uint64_t known[2]; /* the totals when it was found */
 	struct loop_timer *wait_timer;
 	struct loop_timer *backstop;
+	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left
+				       */
 };
 
 static uint64_t head_end(const struct collected *s)
@@ -296,6 +298,7 @@ static void set_backstop(struct core_exec_call *call, int64_t after_ms)
 {
 	int64_t due = clock_boottime_ms() + after_ms;
 
+	call->backstop_boottime_ms = due;
 	if (call->backstop)
 		loop_timer_set(call->backstop, due);
 	else
@@ -328,6 +331,24 @@ static void on_ended(void *arg, const struct err *err)
 
 	call->view = NULL; /* it frees itself */
 	call_fail(call, err);
+}
+
+static void on_suspended(void *arg)
+{
+	struct core_exec_call *call = arg;
+
+	if (!call->backstop)
+		return;
+	loop_timer_remove(STEAL(call->backstop));
+	call->backstop_boottime_ms -= clock_boottime_ms();
+}
+
+static void on_resumed(void *arg)
+{
+	struct core_exec_call *call = arg;
+
+	if (call->backstop_boottime_ms)
+		set_backstop(call, call->backstop_boottime_ms);
 }
 
 static void on_wait_over(void *arg)
@@ -376,6 +397,8 @@ static const struct exec_view_events start_events = {
 	.gap = on_gap,
 	.exited = on_exited,
 	.ended = on_ended,
+	.suspended = on_suspended,
+	.resumed = on_resumed,
 };
 
 static const struct exec_view_events attach_events = {
@@ -384,6 +407,8 @@ static const struct exec_view_events attach_events = {
 	.gap = on_gap,
 	.exited = on_exited,
 	.ended = on_ended,
+	.suspended = on_suspended,
+	.resumed = on_resumed,
 };
 
 /* ---- calls ---- */

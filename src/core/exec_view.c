@@ -137,7 +137,9 @@ void exec_view_detach(struct exec_view *view)
 
 int64_t exec_view_duration_ms(const struct exec_view *view)
 {
-	return clock_boottime_ms() - view->began_boottime_ms + (int64_t)view->state_duration_ms;
+	int64_t now = view->suspended ? view->suspended_boottime_ms : clock_boottime_ms();
+
+	return now - view->began_boottime_ms + (int64_t)view->state_duration_ms;
 }
 
 struct exec_view *exec_view_owner(struct sandbox *sb, const char *exec_id)
@@ -309,6 +311,7 @@ static void on_exited(void *arg, const struct agent_exit *exit)
 
 	if (view->exited) /* said again after attaching again */
 		return;
+	sandbox_touch(view->sandbox); /* not idle while it ran */
 	view->exited = true;
 	view->exit = *exit;
 	view->streams[0].total = exit->stdout_bytes;
@@ -355,9 +358,34 @@ static const struct agent_exec_events handle_events = {
 
 /* ---- the sandbox's channel comes and goes ---- */
 
+void exec_views_suspend(struct sandbox *sb)
+{
+	for (struct exec_view *view = sb->views; view; view = view->next) {
+		if (view->suspended)
+			continue;
+		view->suspended = true;
+		view->suspended_boottime_ms = clock_boottime_ms();
+		loop_timer_remove(STEAL(view->answer_timer));
+		if (view->events && view->events->suspended)
+			view->events->suspended(view->arg);
+	}
+}
+
+static void view_resume(struct exec_view *view)
+{
+	view->suspended = false;
+	view->began_boottime_ms += clock_boottime_ms() - view->suspended_boottime_ms;
+	if (!view->found)
+		expect_answer(view);
+	if (view->events && view->events->resumed)
+		view->events->resumed(view->arg);
+}
+
 void exec_views_reattach(struct sandbox *sb)
 {
 	for (struct exec_view *view = sb->views; view; view = view->next) {
+		if (view->suspended)
+			view_resume(view);
 		if (!view->handle)
 			view->handle =
 				agent_exec_attach(sb->agent, view->exec_id, &handle_events, view);

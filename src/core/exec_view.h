@@ -20,6 +20,9 @@ struct exec_view_events {
 	void (*gap)(void *arg, int stream, uint64_t from, uint64_t to);
 	void (*exited)(void *arg, const struct agent_exit *exit);
 	void (*ended)(void *arg, const struct err *err);
+	/* The sandbox is paused: time stands still for the command. It may still be detached. */
+	void (*suspended)(void *arg);
+	void (*resumed)(void *arg);
 };
 
 struct exec_view_stream {
@@ -55,6 +58,8 @@ struct exec_view {
 	struct exec_view_stream streams[2];
 	struct exec_input input;
 	struct loop_timer *answer_timer; /* the agent's first answer must come in time */
+	bool suspended;
+	int64_t suspended_boottime_ms;
 	int64_t began_boottime_ms;
 	uint64_t state_duration_ms; /* as the agent said when it was found */
 };
@@ -85,6 +90,8 @@ int exec_view_input(struct exec_view *view, const void *data, size_t len, bool c
 struct exec_view *exec_view_owner(struct sandbox *sb, const char *exec_id);
 size_t exec_views_running(const struct sandbox *sb);
 
+/* connect.c: the sandbox is paused: views stay without their timers until they attach again. */
+void exec_views_suspend(struct sandbox *sb);
 /* connect.c: a channel was made, or cannot be made (now), or never will again. */
 void exec_views_reattach(struct sandbox *sb);
 void exec_views_end(struct sandbox *sb, const struct err *err);

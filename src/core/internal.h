@@ -26,6 +26,7 @@
 #include "store/idempotency.h"
 #include "store/meta.h"
 #include "store/sandboxes.h"
+#include "store/snapshots.h"
 
 #define TABLE_BUCKETS	      256
 #define VM_END_DEADLINE_MS    20000
@@ -34,6 +35,9 @@
 #define END_RETRY_MS	      5000
 
 struct exec_view;
+struct manifest;
+struct manifest_base;
+struct standby;
 struct template;
 
 struct core {
@@ -63,8 +67,16 @@ struct core {
 	size_t n_work; /* operations and jobs under way */
 	bool stopping;
 
+	/* Shared while a sandbox takes its files from a snapshot, exclusive while one is removed.
+	 */
+	pthread_rwlock_t snapshots_lock;
+
+	struct standby *standby;
+	atomic_bool recovered; /* what has no row is not swept any more */
+
 	/* loop's thread */
 	struct loop_timer *housekeeping;
+	struct loop_timer *idle_watch;
 	struct core_exec_call *calls;
 	uint64_t last_call_id;
 };
@@ -94,7 +106,13 @@ struct sandbox {
 	char *run_dir;	  /* DIR/run */
 	char *disk_path;  /* DIR/disk */
 	char *agent_path; /* DIR/run/agent.sock */
+	char *pause_dir;  /* DIR/pause: its state, while it is paused */
+	char *held_path;  /* DIR/held: its VM may be stopped, or its commands frozen */
 	int64_t created_unix_ms;
+	bool pause_on_timeout;
+	int64_t idle_pause_ms; /* 0: never */
+	uint32_t memory_mb;
+	bool adopted; /* from an earlier daemon: what runs in it is not known */
 
 	pthread_mutex_t op_lock;
 	struct vmm_vm vm;
@@ -107,9 +125,14 @@ struct sandbox {
 	enum sandbox_status status;
 	bool end_wanted;
 
+	_Atomic int64_t used_boottime_ms;    /* when somebody last asked for something of it */
+	atomic_bool pause_asked;	     /* a job that pauses it is under way */
+	_Atomic int64_t pause_not_before_ms; /* after one that failed */
+
 	/* loop's thread */
 	struct agent *agent;
 	bool channel_broken; /* since the last agent_open */
+	bool channel_held;   /* a worker uses the agent: it is not closed meanwhile */
 	int64_t connected_boottime_ms;
 	int64_t reconnect_pause_ms;
 	struct loop_timer *reconnect_timer;
@@ -142,8 +165,11 @@ void sandbox_want_end(struct sandbox *sb);
 bool sandbox_wait_created(struct sandbox *sb, int64_t deadline_boottime_ms);
 /* Waits until it has ended; false at the deadline. */
 bool sandbox_wait_ended(struct sandbox *sb, int64_t deadline_boottime_ms);
-/* [worker] The running sandbox, referenced; "not_found", "sandbox_ended" (with the tombstone's
- * sentence) or "sandbox_not_running". */
+/* Somebody has asked for something of it: it is not idle. */
+void sandbox_touch(struct sandbox *sb);
+/* [worker] The running sandbox, referenced; one that is paused is resumed first. "not_found",
+ * "sandbox_ended" (with the tombstone's sentence), "sandbox_not_running", or why it could not be
+ * resumed. */
 int sandbox_find_running(struct core *core, const struct principal *who, const char *id,
 			 struct sandbox **ret, struct err *err);
 
@@ -165,6 +191,9 @@ struct shape {
 unsigned int shape_vcpus(const struct shape *shape);
 int shape_resolve(const struct core_limits *limits, const struct core_create_request *req,
 		  struct shape *ret, struct err *err);
+/* A sandbox's name, which is also its hostname. */
+int check_name(const char *name, struct err *err);
+int check_labels(const struct core_limits *limits, json_t *labels, struct err *err);
 int check_create_request(const struct core_limits *limits, const struct core_create_request *req,
 			 struct err *err);
 
@@ -179,6 +208,7 @@ struct template
 	char *memory_path;
 	char *state_path;
 	char *disk_path;
+	char *root_path; /* a link to the image's file, which keeps it as long as the template */
 	enum { TEMPLATE_MAKING, TEMPLATE_READY, TEMPLATE_FAILED } state;
 	unsigned int users; /* who waits for it or starts from it */
 	bool doomed;	    /* removed when the last user is gone */
@@ -194,9 +224,14 @@ int template_use(struct core *core, const struct image_info *image, const struct
 		 core_progress_fn progress, void *progress_arg, cancelled_fn cancelled,
 		 void *cancelled_arg, struct template **ret, struct err *err);
 void template_release(struct core *core, struct template *template);
-/* Drops the templates of an image's content. */
+/* What names the template of an image in a shape under this driver. */
+void template_key(const struct core *core, const char *image_digest, const struct shape *shape,
+		  char out[33]);
+/* Drops the templates of an image's content, but for those that a sandbox or a snapshot needs. */
 void templates_drop_image(struct core *core, const char *image_digest);
-/* At start: removes half-made ones and those that cannot be used any more. */
+/* Removes those that cannot be used any more and that no sandbox and no snapshot needs. */
+void templates_collect(struct core *core);
+/* At start: removes half-made ones too. */
 void templates_recover(struct core *core);
 void templates_free(struct core *core);
 
@@ -206,6 +241,9 @@ int template_make(struct core *core, const struct template *template,
 		  core_progress_fn progress, void *progress_arg, struct err *err);
 void template_sweep_making(struct core *core);
 
+/* warm_up.c: runs first commands in a guest that nobody uses yet. */
+int warm_up(struct core *core, struct agent *agent, struct err *err);
+
 /* template_files.c: the manifest, and what it says about the files. */
 int template_write_manifest(const char *dir, const struct template *template,
 			    const char *fingerprint, struct err *err);
@@ -213,6 +251,54 @@ int template_write_manifest(const char *dir, const struct template *template,
  * files. *ret_digest (may be NULL) is the image's. */
 int template_check(const char *dir, const char *fingerprint, bool with_hashes, char ret_digest[72],
 		   struct err *err);
+
+/* Makes the image's file a file of the template too, by a link where that can be. */
+int template_keep_root(const char *root_path, const struct image_info *image, struct err *err);
+/* Which memory file the template has: name, size and hash. -ENOENT, -EBADMSG. */
+int template_memory_identity(const char *dir, const char *key, struct manifest_base *ret,
+			     struct err *err);
+
+/* ---- reserve.c: rows and objects of new sandboxes ---- */
+
+/* In one transaction with the rows that it is for: n more may be alive. "quota_reached". */
+int reserve_quota(struct core *core, struct db_txn *txn, const char *account_id, int64_t n,
+		  struct err *err);
+/* Gives the row an id of its own, this node, an identity, and the status creating. */
+void reserve_fill(const struct core *core, const struct principal *who, struct sandbox_row *row);
+/* Chooses the row's uid. */
+int reserve_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
+/* Chooses the row's uid, unless it has one, and writes the row. */
+int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
+/* Gives an object what the row says; before anybody else can see it. */
+void reserve_bind(struct sandbox *sb, const struct sandbox_row *row);
+/* The object of a row, in the table; the caller has a reference. */
+struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row);
+/* "disk_full" unless the host has the room that is kept free for what exists already. */
+int reserve_check_disk(const struct core *core, struct err *err);
+/* "isolation_unavailable" where the configuration insists on what the host has not. */
+int reserve_check_isolation(const struct core *core, struct err *err);
+
+/* ---- start.c: from saved state to an agent that has answered ---- */
+
+struct start_from {
+	const struct sandbox_row *row;
+	uint64_t generation;	  /* of the run that begins */
+	const char *root_path;	  /* the image's file */
+	const char *memory_path;  /* the template's memory */
+	const char *devices_path; /* the state of the VM's devices */
+	const char *delta_path;	  /* how the memory differs from the template's; NULL: not at all */
+};
+/* [worker, op_lock] Starts the sandbox's VM over its disk, which must be there, and hands over its
+ * identity. After a failure there may be a VM, which is the caller's to end. */
+int start_sandbox(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* The same in two steps. */
+int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err);
+int start_hand_over(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* [worker, op_lock] The row and the object become running, from creating or resuming; the interval
+ * of the run begins. */
+int start_publish(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* Copies a disk; "disk_full". */
+int start_copy_disk(const char *from, const char *to, struct err *err);
 
 /* ---- connect.c: the channel to a sandbox's agent ---- */
 
@@ -225,6 +311,17 @@ int sandbox_connect(struct sandbox *sb, const struct agent_identity *identity,
 int sandbox_ensure_connected(struct sandbox *sb, struct err *err);
 /* [worker, op_lock] Watches for the VM's end. */
 void sandbox_watch(struct sandbox *sb);
+/* [worker] Connects it soon, if it has no channel then. */
+void sandbox_connect_later(struct sandbox *sb);
+/* [worker, op_lock] The agent, which is not closed until sandbox_release_agent; NULL when there is
+ * no channel. */
+struct agent *sandbox_hold_agent(struct sandbox *sb);
+/* broken: it did not answer, and is closed. */
+void sandbox_release_agent(struct sandbox *sb, bool broken);
+/* [worker, op_lock] Closes the channel and stops watching, for a pause: views stay, and wait. */
+void sandbox_detach(struct sandbox *sb);
+/* [worker, op_lock] The VM has ended, or does within wait_ms. */
+bool sandbox_vm_has_ended(const struct sandbox *sb, int wait_ms);
 /* [worker, op_lock] Ends every view with err, closes the channel, stops watching; for good. */
 void sandbox_cut_off(struct sandbox *sb, const struct err *err);
 
@@ -240,6 +337,101 @@ void sandbox_finish_later(struct sandbox *sb, int64_t delay_ms);
 /* The tombstone's word and sentence for what a record says. */
 void end_from_record(const struct record *record, int64_t now_unix_ms, struct sandbox_end *end,
 		     char reason[32], char text[256]);
+
+/* [worker, op_lock] Ends the VM, if there is one, with all that belongs to it but its files. */
+int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err);
+
+/* ---- saved.c: a sandbox's state in a directory ---- */
+
+#define SAVED_MEMORY  "memory"	/* the difference to the template's */
+#define SAVED_DEVICES "devices" /* of the VM */
+#define SAVED_DISK    "disk"	/* only where it is not the sandbox's own */
+
+/* [worker, op_lock] Holds a running sandbox still: its commands frozen, its file system written
+ * out, its CPUs stopped. On failure it goes on as it was. */
+int saved_hold(struct sandbox *sb, struct err *err);
+/* [worker, op_lock] Lets it go on; fine for one that is not held. Also after failures: whatever
+ * goes wrong is logged and made good by the next connection. */
+void saved_let_go(struct sandbox *sb);
+/* [worker, op_lock] Writes devices and memory of a held sandbox into the directory. reserve_bytes
+ * are left free on the disk. */
+int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
+		uint64_t reserve_bytes, struct err *err);
+/* [worker, op_lock] Writes devices, memory and disk of a running (held for this time) or paused
+ * sandbox into the directory. *ret_held_ms is how long it stood still. */
+int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
+	       int64_t *ret_held_ms, struct err *err);
+/* The manifest of a state of this sandbox, but for its files. */
+int saved_describe(const struct core *core, const struct sandbox_row *row, const char *id,
+		   const char *kind, struct manifest *ret, struct err *err);
+/* Checks a sealed state: whole, of this id (NULL: any), for this driver, and its template is what
+ * it was. */
+int saved_check(const struct core *core, const char *dir, const char *id, const char *template_key,
+		struct manifest *ret, struct err *err);
+/* "<sandbox>.<generation>": which pause of which sandbox. */
+void saved_pause_id(const struct sandbox_row *row, char out[65]);
+/* Gives the directory to the files memory and devices of another one, by links. */
+int saved_link(const char *from_dir, const char *to_dir, struct err *err);
+
+/* Starting from what lies in the sandbox's pause directory. */
+struct saved_start {
+	struct start_from from;
+	char *paths[4];
+};
+void saved_start_init(struct saved_start *start, const struct sandbox *sb,
+		      const struct sandbox_row *row, uint64_t generation);
+void saved_start_clear(struct saved_start *start);
+
+/* ---- pause.c, resume.c ---- */
+
+/* [worker, op_lock] Pauses a running sandbox. */
+int sandbox_pause(struct sandbox *sb, struct err *err);
+/* [worker, op_lock] The rest of a pause, once its state is sealed: may be called again. */
+int sandbox_pause_finish(struct sandbox *sb, struct err *err);
+/* [worker, op_lock] Takes back a pause that was not sealed: it goes on as it was. */
+void sandbox_pause_undo(struct sandbox *sb);
+/* [worker, op_lock] Resumes a paused sandbox; 0 also when it runs already. */
+int sandbox_resume(struct sandbox *sb, struct err *err);
+/* [worker, op_lock] Of one that was being resumed when the daemon ended, and whose VM is there. */
+int sandbox_resume_finish(struct sandbox *sb, struct err *err);
+/* [any thread] Its row. */
+int sandbox_load_row(struct sandbox *sb, struct sandbox_row *ret, struct err *err);
+
+/* ---- idle.c ---- */
+
+/* Loop's thread. Every second: pauses what is idle, or about to reach its deadline. */
+void idle_watch_start(struct core *core);
+void idle_watch_stop(struct core *core);
+/* [worker] Destroys what has been paused for too long. */
+void paused_expire(struct core *core);
+
+/* ---- standby.c ---- */
+
+int standby_init(struct core *core);
+/* Ends all that stand ready. */
+void standby_free(struct core *core);
+/* Loop's thread, every second: makes or gives up some, on a worker. */
+void standby_look(struct core *core);
+/* One that stands ready for this template, or NULL. Its row (id, uid) is the caller's to write, its
+ * object to put into the table; then standby_adopt, or standby_discard. */
+struct sandbox *standby_take(struct core *core, const char *template_key, struct sandbox_row *row);
+/* [worker, op_lock] Sets its deadline and hands over its identity. After a failure nothing of its
+ * VM is left. */
+int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* [worker] It is not used after all. */
+void standby_discard(struct sandbox *sb);
+size_t standby_count(struct core *core);
+bool standby_has_uid(struct core *core, int64_t uid);
+
+/* ---- fork.c, snapshots.c ---- */
+
+/* At start: removes what forks left, and snapshots that were never finished. */
+void forks_recover(struct core *core);
+void snapshots_recover(struct core *core);
+/* [worker] Takes the files of a snapshot for a new sandbox: disk, and memory and devices by links
+ * in DIR/pause. */
+int snapshot_take_files(struct core *core, const struct snapshot_row *row, struct sandbox *sb,
+			struct err *err);
 
 /* ---- identity.c ---- */
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "store/intervals.h"
 
 #define DESTROY_CREATING_WAIT_MS 10000
 #define MINUTE_MS		 60000LL
@@ -70,6 +71,8 @@ static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end, st
 
 	if (r == 0)
 		r = sandboxes_end(&txn, sb->id, end, err);
+	if (r == 0)
+		r = intervals_end(&txn, sb->id, end->ended_unix_ms, err);
 	if (r == -ESTALE) /* it was written before a crash, or the creation never got to a row */
 		return 0;
 	if (r == 0 && str_eq(end->status, sandbox_status_name(SANDBOX_FAILED)))
@@ -88,7 +91,7 @@ static void cut_off_with(struct sandbox *sb, const char *reason, const char *tex
 	sandbox_cut_off(sb, &why);
 }
 
-static int end_vm(struct sandbox *sb, const char *reason, struct err *err)
+int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err)
 {
 	struct core *core = sb->core;
 	int r = 0;
@@ -117,6 +120,9 @@ static void choose_end(struct sandbox *sb, struct sandbox_end *end, char reason[
 		return;
 	if (record_read(path, &record, NULL) < 0 || !record.started)
 		return;
+	/* The end of a run is not the end of its sandbox. */
+	if (str_eq(record.reason, "paused") || str_eq(record.reason, "resume_failed"))
+		return;
 	end_from_record(&record, clock_unix_ms(), end, reason, text);
 }
 
@@ -138,7 +144,7 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 	if (sandbox_status(sb) == SANDBOX_DESTROYING)
 		cut_off_with(sb, reason,
 			     reason_text); /* nobody waits for a VM that takes its time */
-	r = end_vm(sb, reason, err);
+	r = sandbox_end_vm(sb, reason, err);
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "end the VM of sandbox '%s'", sb->id);
 	choose_end(sb, &end, reason_storage, text_storage);
@@ -160,15 +166,31 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 	return 0;
 }
 
+/* Between the VM's end and this job it can have been paused, and even resumed. */
+static bool end_is_past(struct sandbox *sb)
+{
+	switch (sandbox_status(sb)) {
+	case SANDBOX_RUNNING:
+		return !sandbox_vm_has_ended(sb, 0);
+	case SANDBOX_PAUSING:
+	case SANDBOX_PAUSED:
+	case SANDBOX_RESUMING:
+		return !sandbox_end_wanted(sb);
+	default:
+		return false;
+	}
+}
+
 static void finish_job(void *arg)
 {
 	_cleanup_sandbox_ struct sandbox *sb = arg;
 	struct err err = ERR_INIT;
-	int r;
+	int r = 0;
 
 	pthread_mutex_lock(&sb->op_lock);
-	r = sandbox_finish(sb, SANDBOX_DESTROYED, "vmm_crashed", "the VM ended without a record",
-			   &err);
+	if (!end_is_past(sb))
+		r = sandbox_finish(sb, SANDBOX_DESTROYED, "vmm_crashed",
+				   "the VM ended without a record", &err);
 	pthread_mutex_unlock(&sb->op_lock);
 	if (r == 0)
 		return;
@@ -290,6 +312,15 @@ static int write_expires(struct sandbox *sb, int64_t expires_unix_ms, struct err
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
+/* Paused time does not count. */
+static int time_lived(struct sandbox *sb, int64_t *ret_ms, struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	int r = db_begin_read(sb->core->db, &txn, err);
+
+	return r < 0 ? r : intervals_total(&txn, sb->id, clock_unix_ms(), ret_ms, err);
+}
+
 /* The warden's record first: what it has synced stands. The row follows; if the daemon dies in
  * between, recovery takes the deadline from the record. */
 static int extend_locked(struct sandbox *sb, uint32_t minutes, struct err *err)
@@ -297,13 +328,17 @@ static int extend_locked(struct sandbox *sb, uint32_t minutes, struct err *err)
 	struct core *core = sb->core;
 	int64_t delta_ms = minutes * MINUTE_MS;
 	int64_t max_ms = core->limits.timeout_minutes_max * MINUTE_MS;
-	int64_t total_ms = sb->expires_unix_ms + delta_ms - sb->created_unix_ms;
+	int64_t total_ms, lived_ms;
 	int r;
 
 	if (sandbox_status(sb) != SANDBOX_RUNNING || sandbox_end_wanted(sb))
 		return -ESRCH;
+	r = time_lived(sb, &lived_ms, err);
+	if (r < 0)
+		return r;
+	total_ms = lived_ms + sb->expires_boottime_ms - clock_boottime_ms() + delta_ms;
 	if (total_ms > max_ms) {
-		int64_t left_ms = max_ms - (sb->expires_unix_ms - sb->created_unix_ms);
+		int64_t left_ms = max_ms - (total_ms - delta_ms);
 
 		err_code(err, -ERANGE, "limit_reached",
 			 "the lifetime would be %lld minutes in total, the limit is %lld",

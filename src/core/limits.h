@@ -48,7 +48,13 @@ struct core_limits {
 	int64_t http_connections_max;
 	int64_t http_header_timeout_ms;
 	int64_t workers, worker_queue_max;
-	int64_t host_free_disk_mb_min; /* below this, creating answers disk_full */
+	int64_t snapshots_per_account;
+	int64_t paused_per_account;
+	int64_t paused_days;	      /* a sandbox paused for longer is destroyed */
+	int64_t resume_minutes_min;   /* what a resumed sandbox has left at least */
+	int64_t standby_per_template; /* sandboxes of the default shape that stand ready; 0: none */
+	int64_t standby_free_memory_mb_min; /* with less memory available they are given up */
+	int64_t host_free_disk_mb_min;	    /* below this, creating answers disk_full */
 	int64_t sandbox_uid_base;  /* each VMM runs under a uid of its own, chosen from here … */
 	int64_t sandbox_uid_count; /* … by this many; no one else on the host may use them */
 };

@@ -48,6 +48,11 @@ void info_from_row(const struct sandbox_row *row, struct sandbox_info *ret)
 	if (!row->labels || json_parse(row->labels, strlen(row->labels), &info.labels, NULL) < 0)
 		info.labels = json_object();
 	info.generation = row->generation;
+	str_copy(info.parent_id, sizeof(info.parent_id), row->parent_id);
+	info.pause_on_timeout = row->pause_on_timeout;
+	info.idle_pause_minutes = row->idle_pause_minutes;
+	if (info.status == SANDBOX_PAUSED)
+		info.remaining_ms = row->remaining_ms;
 	*ret = info;
 }
 
@@ -76,6 +81,10 @@ int load_info(struct core *core, const char *id, const char *account_id, struct 
 int core_get(struct core *core, const struct principal *who, const char *id,
 	     struct sandbox_info *ret, struct err *err)
 {
+	_cleanup_sandbox_ struct sandbox *sb = table_find(core, id, who->account_id);
+
+	if (sb)
+		sandbox_touch(sb);
 	return load_info(core, id, who->account_id, ret, err);
 }
 

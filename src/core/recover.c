@@ -2,15 +2,22 @@
  * Recovery at start: what the rows say, what the wardens' records say and what runs are made to
  * agree.
  *
- *   row               what there is               becomes
- *   creating          anything                    undone: failed
- *   destroying        anything                    ended
- *   any other         another boot of the host    ended: host_restarted
- *                     its warden lives            adopted, with the deadline of the record
- *                     the record says how it      ended, with the times and the reason of the
- *                     ended                       record (a deadline that passed meanwhile:
- * expired) no exit in the record,      ended: vmm_crashed nobody alive none, or ended    a
- * directory of ours         swept and removed
+ *   row          what there is              becomes
+ *   creating     anything                   undone: failed
+ *   destroying   anything                   ended
+ *   paused       its saved state            paused
+ *                no saved state             ended
+ *   pausing      a sealed state             paused
+ *                its warden lives           running, let go on
+ *                neither                    as for running
+ *   resuming     its warden lives           running, once its agent has the identity
+ *                else                       paused
+ *   running      another boot of the host   ended: host_restarted
+ *                its warden lives           adopted, with the deadline of the record
+ *                an exit in the record      ended, with its times and its reason (a deadline that
+ *                                           passed meanwhile: expired)
+ *                no exit, nobody alive      ended: vmm_crashed
+ *   ended, none  a directory of ours        swept and removed
  *
  * Each step can be repeated: a daemon that is killed during recovery does the rest at its next
  * start. Processes are only ended by the driver, which knows them by pid and start time from the
@@ -26,6 +33,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "snapshot/seal.h"
+#include "store/intervals.h"
 
 #define CLOCK_TOLERANCE_MS 2000
 
@@ -39,8 +48,18 @@ static struct sandbox *object_from_row(struct core *core, const struct sandbox_r
 {
 	struct sandbox *sb = sandbox_new(core, row->id, row->account_id);
 
+	enum sandbox_status status;
+
 	sb->created_unix_ms = row->created_unix_ms;
 	sb->expires_unix_ms = row->expires_unix_ms;
+	sb->pause_on_timeout = row->pause_on_timeout;
+	sb->idle_pause_ms = row->idle_pause_minutes * 60000LL;
+	sb->memory_mb = row->memory_mb;
+	sb->adopted = true;
+	if (sandbox_status_parse(row->status, &status) == 0 &&
+	    (status == SANDBOX_PAUSING || status == SANDBOX_PAUSED || status == SANDBOX_RESUMING))
+		sb->status = status;
+	snapshot_sweep(sb->dir, NULL, NULL); /* what a pause did not seal */
 	table_add(sb);
 	return sb;
 }
@@ -82,6 +101,8 @@ static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 	r = db_begin_write(sb->core->db, &txn, &err);
 	if (r == 0)
 		r = sandboxes_end(&txn, sb->id, &end, &err);
+	if (r == 0)
+		r = intervals_end(&txn, sb->id, end.ended_unix_ms, &err);
 	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0) {
@@ -125,6 +146,9 @@ static void adopt(struct sandbox *sb, const struct record *record)
 	take_deadline(sb, record);
 	sandbox_set_status(sb, SANDBOX_RUNNING);
 	sandbox_watch(sb);
+	tree_remove(sb->pause_dir); /* a resume's that was not removed any more */
+	if (access(sb->held_path, F_OK) == 0)
+		saved_let_go(sb); /* a fork or a snapshot was being made */
 	pthread_mutex_unlock(&sb->op_lock);
 	log_info("sandbox adopted", "sandbox=%s account=%s", sb->id, sb->account_id);
 }
@@ -160,6 +184,87 @@ static void recover_running(struct sandbox *sb, const char *boot_id, struct tall
 	       "the VM and its warden ended without a record of the exit");
 }
 
+/* ---- paused, and on the way there or back ---- */
+
+static bool is_sealed(const struct sandbox *sb, const struct sandbox_row *row)
+{
+	struct manifest manifest;
+	char id[65];
+
+	saved_pause_id(row, id);
+	return snapshot_open(sb->pause_dir, NULL, &manifest, NULL) == 0 && str_eq(manifest.id, id);
+}
+
+/* Sealed, the pause is finished; else it is taken back, if the VM is still there. */
+static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row,
+			    const struct record *record, struct tally *tally)
+{
+	struct err err = ERR_INIT;
+
+	tally->adopted++;
+	if (is_sealed(sb, row)) {
+		if (sandbox_pause_finish(sb, &err) < 0)
+			log_error("a pause cannot be finished", "sandbox=%s error=\"%s\"", sb->id,
+				  err.message);
+		return;
+	}
+	if (sb->has_vm)
+		take_deadline(sb, record);
+	if (sb->has_vm)
+		sandbox_watch(sb);
+	sandbox_pause_undo(sb); /* without a VM it ends then, as its record says */
+}
+
+/* With a VM the resume is finished, else it is taken back. */
+static void recover_resuming(struct sandbox *sb, const struct record *record, struct tally *tally)
+{
+	struct err err = ERR_INIT;
+
+	tally->adopted++;
+	if (sb->has_vm) {
+		sb->expires_boottime_ms = record->expires_boottime_ms;
+		sb->expires_unix_ms =
+			clock_unix_ms() + record->expires_boottime_ms - clock_boottime_ms();
+	}
+	if (sandbox_resume_finish(sb, &err) < 0)
+		log_warn("a resume is taken back", "sandbox=%s error=\"%s\"", sb->id, err.message);
+}
+
+static void recover_paused(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
+{
+	struct err err = ERR_INIT;
+
+	if (!is_sealed(sb, row)) {
+		tally->ended++;
+		finish(sb, SANDBOX_DESTROYED, "vmm_crashed",
+		       "its saved state is missing or damaged");
+		return;
+	}
+	tally->adopted++;
+	pthread_mutex_lock(&sb->op_lock);
+	if (sandbox_end_vm(sb, "paused", &err) < 0)
+		log_warn("what a paused sandbox left cannot be swept", "sandbox=%s error=\"%s\"",
+			 sb->id, err.message);
+	tree_remove(sb->run_dir);
+	unlink(sb->held_path);
+	pthread_mutex_unlock(&sb->op_lock);
+}
+
+static void recover_half_way(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
+	struct record record = { 0 };
+
+	pthread_mutex_lock(&sb->op_lock);
+	sb->has_vm = record_read(path, &record, NULL) == 0 &&
+		     vmm_attach(sb->core->driver, sb->run_dir, &sb->vm, NULL) == 0;
+	if (sandbox_status(sb) == SANDBOX_PAUSING)
+		recover_pausing(sb, row, &record, tally);
+	else
+		recover_resuming(sb, &record, tally);
+	pthread_mutex_unlock(&sb->op_lock);
+}
+
 static void recover_row(struct core *core, const struct sandbox_row *row, const char *boot_id,
 			struct tally *tally)
 {
@@ -177,6 +282,10 @@ static void recover_row(struct core *core, const struct sandbox_row *row, const 
 		sb->has_vm = vmm_attach(core->driver, sb->run_dir, &sb->vm, NULL) == 0;
 		sandbox_set_status(sb, SANDBOX_DESTROYING);
 		finish(sb, SANDBOX_DESTROYED, "destroyed_by_user", "it was destroyed on request");
+	} else if (str_eq(row->status, "paused")) {
+		recover_paused(sb, row, tally);
+	} else if (str_eq(row->status, "pausing") || str_eq(row->status, "resuming")) {
+		recover_half_way(sb, row, tally);
 	} else {
 		recover_running(sb, boot_id, tally);
 	}
@@ -250,7 +359,10 @@ int core_recover(struct core *core, struct err *err)
 		recover_row(core, &rows[i], boot_id, &tally);
 	sandbox_rows_free(rows, n);
 	remove_orphans(core, &tally);
+	forks_recover(core);
+	snapshots_recover(core);
 	templates_recover(core);
+	core->recovered = true;
 	log_info("recovered", "adopted=%zu ended=%zu undone=%zu removed=%zu left=%zu",
 		 tally.adopted, tally.ended, tally.undone, tally.removed, tally.left);
 	return 0;

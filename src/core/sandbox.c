@@ -31,6 +31,9 @@ struct sandbox *sandbox_new(struct core *core, const char *id, const char *accou
 	sb->run_dir = xasprintf("%s/run", sb->dir);
 	sb->disk_path = xasprintf("%s/disk", sb->dir);
 	sb->agent_path = xasprintf("%s/%s", sb->run_dir, VMM_AGENT_SOCKET_NAME);
+	sb->pause_dir = xasprintf("%s/pause", sb->dir);
+	sb->held_path = xasprintf("%s/held", sb->dir);
+	atomic_init(&sb->used_boottime_ms, clock_boottime_ms());
 	sb->vm = VMM_VM_INIT;
 	pthread_mutex_init(&sb->op_lock, NULL);
 	pthread_mutex_init(&sb->state_lock, NULL);
@@ -56,6 +59,8 @@ void sandbox_unref(struct sandbox *sb)
 	free(sb->run_dir);
 	free(sb->disk_path);
 	free(sb->agent_path);
+	free(sb->pause_dir);
+	free(sb->held_path);
 	free(sb);
 }
 
@@ -239,6 +244,28 @@ static int not_running(const char *id, const struct sandbox_info *info, struct e
 	return -EBUSY;
 }
 
+void sandbox_touch(struct sandbox *sb)
+{
+	sb->used_boottime_ms = clock_boottime_ms();
+}
+
+/* Of many who ask, one resumes, and the others find it running when it is their turn. */
+static int make_running(struct sandbox *sb, struct err *err)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&sb->op_lock);
+	if (sandbox_status(sb) == SANDBOX_PAUSED && !sandbox_end_wanted(sb))
+		r = sandbox_resume(sb, err);
+	pthread_mutex_unlock(&sb->op_lock);
+	return sandbox_end_wanted(sb) ? 0 : r;
+}
+
+static bool is_pausable(enum sandbox_status status)
+{
+	return status == SANDBOX_PAUSING || status == SANDBOX_PAUSED || status == SANDBOX_RESUMING;
+}
+
 int sandbox_find_running(struct core *core, const struct principal *who, const char *id,
 			 struct sandbox **ret, struct err *err)
 {
@@ -246,6 +273,13 @@ int sandbox_find_running(struct core *core, const struct principal *who, const c
 	struct sandbox_info info = { 0 };
 	int r;
 
+	if (sb)
+		sandbox_touch(sb);
+	if (sb && is_pausable(sandbox_status(sb))) {
+		r = make_running(sb, err);
+		if (r < 0)
+			return r;
+	}
 	if (sb && sandbox_status(sb) == SANDBOX_RUNNING && !sandbox_end_wanted(sb)) {
 		*ret = STEAL(sb);
 		return 0;

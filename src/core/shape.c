@@ -81,7 +81,7 @@ int shape_resolve(const struct core_limits *limits, const struct core_create_req
 }
 
 /* A name is also the guest's hostname: letters, digits and hyphens, as in RFC 1123. */
-static int check_name(const char *name, struct err *err)
+int check_name(const char *name, struct err *err)
 {
 	size_t len = strlen(name);
 
@@ -93,7 +93,7 @@ static int check_name(const char *name, struct err *err)
 	return -EINVAL;
 }
 
-static int check_labels(const struct core_limits *limits, json_t *labels, struct err *err)
+int check_labels(const struct core_limits *limits, json_t *labels, struct err *err)
 {
 	const char *name;
 	json_t *value;
@@ -129,6 +129,16 @@ int check_create_request(const struct core_limits *limits, const struct core_cre
 {
 	if (req->timeout_minutes && check_range("timeout_minutes", req->timeout_minutes, 1,
 						limits->timeout_minutes_max, err) < 0)
+		return -EINVAL;
+	if (req->snapshot &&
+	    (req->size || req->image || req->milli_vcpus || req->memory_mb || req->disk_gb)) {
+		err_set(err, -EINVAL, "snapshot '%.64s' has an image and a size of its own",
+			req->snapshot);
+		err_hint(err, "leave out size, vcpus, memory_mb, disk_gb and image");
+		return -EINVAL;
+	}
+	if (req->idle_pause_minutes && check_range("idle_pause_minutes", req->idle_pause_minutes, 1,
+						   limits->timeout_minutes_max, err) < 0)
 		return -EINVAL;
 	if (req->name && check_name(req->name, err) < 0)
 		return -EINVAL;

@@ -24,8 +24,10 @@ struct core_stream {
 	uint64_t total[2]; /* at the exit */
 	uint64_t initial_credit;
 	struct loop_timer *backstop;
-	unsigned int depth; /* callbacks under way */
-	bool closed;	    /* freed when depth is 0 */
+	int64_t backstop_boottime_ms; /* when it is due; while the sandbox is paused: what is left
+				       */
+	unsigned int depth;	      /* callbacks under way */
+	bool closed;		      /* freed when depth is 0 */
 };
 
 /* A sink may close the stream from within a callback. */
@@ -166,12 +168,39 @@ static void on_backstop(void *arg)
 	leave(stream);
 }
 
+static void set_backstop(struct core_stream *stream, int64_t after_ms)
+{
+	stream->backstop_boottime_ms = clock_boottime_ms() + after_ms;
+	stream->backstop = loop_timer_add(stream->core->loop, stream->backstop_boottime_ms,
+					  on_backstop, stream);
+}
+
+static void on_suspended(void *arg)
+{
+	struct core_stream *stream = arg;
+
+	if (!stream->backstop)
+		return;
+	loop_timer_remove(STEAL(stream->backstop));
+	stream->backstop_boottime_ms -= clock_boottime_ms();
+}
+
+static void on_resumed(void *arg)
+{
+	struct core_stream *stream = arg;
+
+	if (stream->backstop_boottime_ms && !stream->exited)
+		set_backstop(stream, stream->backstop_boottime_ms);
+}
+
 static const struct exec_view_events start_events = {
 	.started = on_started,
 	.data = on_data,
 	.gap = on_gap,
 	.exited = on_exited,
 	.ended = on_ended,
+	.suspended = on_suspended,
+	.resumed = on_resumed,
 };
 
 static const struct exec_view_events attach_events = {
@@ -180,6 +209,8 @@ static const struct exec_view_events attach_events = {
 	.gap = on_gap,
 	.exited = on_exited,
 	.ended = on_ended,
+	.suspended = on_suspended,
+	.resumed = on_resumed,
 };
 
 /* ---- opening ---- */
@@ -214,10 +245,7 @@ static bool begin_on_loop(void *arg)
 	exec_start_now(start);
 	stream->view = start->view;
 	if (stream->view)
-		stream->backstop =
-			loop_timer_add(stream->core->loop,
-				       clock_boottime_ms() + start->timeout_ms + EXEC_BACKSTOP_MS,
-				       on_backstop, stream);
+		set_backstop(stream, start->timeout_ms + EXEC_BACKSTOP_MS);
 	return true;
 }
 

@@ -24,14 +24,14 @@
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
 
-static void template_key(const struct core *core, const struct image_info *image,
-			 const struct shape *shape, char out[33])
+void template_key(const struct core *core, const char *image_digest, const struct shape *shape,
+		  char out[33])
 {
 	_cleanup_buf_ struct buf text = BUF_INIT;
 	unsigned char digest[SHA256_DIGEST_LENGTH];
 	char hex[2 * SHA256_DIGEST_LENGTH + 1];
 
-	buf_printf(&text, "%s\n%u\n%u\n%u\n%s\n", image->digest, shape_vcpus(shape),
+	buf_printf(&text, "%s\n%u\n%u\n%u\n%s\n", image_digest, shape_vcpus(shape),
 		   shape->memory_mb, shape->disk_gb, vmm_driver_fingerprint(core->driver));
 	SHA256((const unsigned char *)text.data, text.len, digest);
 	hex_encode(digest, sizeof(digest), hex);
@@ -48,6 +48,7 @@ static struct template *template_new(const struct core *core, const char *key, c
 	t->memory_path = xasprintf("%s/memory", t->dir);
 	t->state_path = xasprintf("%s/state", t->dir);
 	t->disk_path = xasprintf("%s/disk", t->dir);
+	t->root_path = xasprintf("%s/root", t->dir);
 	return t;
 }
 
@@ -57,6 +58,7 @@ static void template_free(struct template *t)
 	free(t->memory_path);
 	free(t->state_path);
 	free(t->disk_path);
+	free(t->root_path);
 	free(t);
 }
 
@@ -129,7 +131,7 @@ static int provide(struct core *core, struct template *t, const struct image_inf
 	int r = template_check(t->dir, vmm_driver_fingerprint(core->driver), true, NULL, &why);
 
 	if (r == 0)
-		return 0;
+		return template_keep_root(t->root_path, image, err);
 	if (r != -ENOENT)
 		log_warn("template cannot be used and is made anew", "template=%s error=\"%s\"",
 			 t->key, why.message);
@@ -172,7 +174,7 @@ int template_use(struct core *core, const struct image_info *image, const struct
 	char key[33];
 	int r;
 
-	template_key(core, image, shape, key);
+	template_key(core, image->digest, shape, key);
 	pthread_mutex_lock(&core->templates_lock);
 	t = find(core, key);
 	if (t) {
@@ -202,6 +204,18 @@ int template_use(struct core *core, const struct image_info *image, const struct
 }
 
 /* ---- dropping ---- */
+
+/* What is needed by a sandbox that lives or is paused, or by a snapshot, stays. */
+static bool is_needed(struct core *core, const char *key)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	int64_t n = 0;
+	int r = db_begin_read(core->db, &txn, NULL);
+
+	if (r == 0)
+		r = templates_count_users(&txn, key, &n, NULL);
+	return r < 0 || n > 0;
+}
 
 static void remove_dir(struct core *core, const char *key, const char *why)
 {
@@ -248,7 +262,8 @@ void templates_drop_image(struct core *core, const char *image_digest)
 		if (!key_valid(entry->d_name))
 			continue;
 		if (template_check(one, NULL, false, digest, NULL) == 0 &&
-		    str_eq(digest, image_digest) && doom(core, entry->d_name))
+		    str_eq(digest, image_digest) && !is_needed(core, entry->d_name) &&
+		    doom(core, entry->d_name))
 			remove_dir(core, entry->d_name, "its image was removed");
 	}
 }
@@ -262,7 +277,7 @@ static bool image_exists(const struct image_info *images, size_t n, const char *
 	return false;
 }
 
-void templates_recover(struct core *core)
+void templates_collect(struct core *core)
 {
 	_cleanup_free_ char *path = xasprintf("%s/templates", core->state_dir);
 	_cleanup_(closedirp) DIR *dir = opendir(path);
@@ -271,9 +286,9 @@ void templates_recover(struct core *core)
 	size_t n_images = 0;
 	bool know_images = image_list(core->images, &images, &n_images, NULL) == 0;
 
-	template_sweep_making(core);
 	while (dir && (entry = readdir(dir))) {
 		_cleanup_free_ char *one = xasprintf("%s/%s", path, entry->d_name);
+		const char *why = NULL;
 		struct err err = ERR_INIT;
 		char digest[72] = "";
 
@@ -281,10 +296,18 @@ void templates_recover(struct core *core)
 			continue;
 		if (template_check(one, vmm_driver_fingerprint(core->driver), false, digest, &err) <
 		    0)
-			remove_dir(core, entry->d_name, err.message);
+			why = err.message;
 		else if (know_images && !image_exists(images, n_images, digest))
-			remove_dir(core, entry->d_name, "its image is gone");
+			why = "its image is gone";
+		if (why && !is_needed(core, entry->d_name) && doom(core, entry->d_name))
+			remove_dir(core, entry->d_name, why);
 	}
+}
+
+void templates_recover(struct core *core)
+{
+	template_sweep_making(core);
+	templates_collect(core);
 }
 
 void templates_free(struct core *core)

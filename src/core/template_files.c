@@ -16,10 +16,11 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "snapshot/manifest.h"
 
-#define BLOCK	     65536
-#define MANIFEST_MAX 65536
-#define HASH_SIZE    65
+#define BLOCK		 65536
+#define MANIFEST_MAX	 65536
+#define SHA256_TEXT_SIZE 65
 
 static const char *const file_names[] = { "memory", "state", "disk" };
 
@@ -67,7 +68,7 @@ static int hash_extents(EVP_MD_CTX *md, int fd, off_t size)
 	return 0;
 }
 
-static int file_hash(const char *path, char out[HASH_SIZE], int64_t *ret_size)
+static int file_hash(const char *path, char out[SHA256_TEXT_SIZE], int64_t *ret_size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	_cleanup_(md_freep) EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -95,7 +96,7 @@ static int describe_file(const char *dir, const char *name, json_t *files, struc
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", dir, name);
 	json_t *file;
-	char hash[HASH_SIZE] = "";
+	char hash[SHA256_TEXT_SIZE] = "";
 	int64_t size = 0;
 	int r = file_hash(path, hash, &size);
 
@@ -132,6 +133,18 @@ int template_write_manifest(const char *dir, const struct template *template,
 	return r < 0 ? err_set(err, r, "write '%s': %s", path, strerror(-r)) : 0;
 }
 
+int template_keep_root(const char *root_path, const struct image_info *image, struct err *err)
+{
+	int r = link(image->path, root_path) < 0 ? -errno : 0;
+
+	if (r == -EXDEV || r == -EPERM || r == -EMLINK)
+		r = file_copy_sparse(image->path, root_path, 0444);
+	if (r < 0 && r != -EEXIST)
+		return err_set(err, r, "keep the image '%s' as '%s': %s", image->path, root_path,
+			       strerror(-r));
+	return 0;
+}
+
 /* ---- checking ---- */
 
 static int damaged(struct err *err, const char *what, const char *name)
@@ -143,7 +156,7 @@ static int check_file(const char *dir, const char *name, const json_t *file, boo
 		      struct err *err)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", dir, name);
-	char hash[HASH_SIZE];
+	char hash[SHA256_TEXT_SIZE];
 	struct stat st;
 	int64_t size;
 
@@ -185,5 +198,32 @@ int template_check(const char *dir, const char *fingerprint, bool with_hashes, c
 	}
 	if (ret_digest)
 		str_copy(ret_digest, 72, json_get_str(manifest, "image_digest", ""));
+	return 0;
+}
+
+/* The first half of the file's SHA-256, as its manifest has it: nothing is read again. A memory
+ * that was made anew has another, also under the same key. */
+int template_memory_identity(const char *dir, const char *key, struct manifest_base *ret,
+			     struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("%s/manifest.json", dir);
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	_cleanup_json_ json_t *manifest = NULL;
+	const json_t *memory;
+	int r = file_read(path, MANIFEST_MAX, &text);
+
+	if (r < 0)
+		return err_code(err, r, "snapshot_incomplete",
+				"the template that the memory is a difference to is gone: %s: %s",
+				path, strerror(-r));
+	if (json_parse(text.data, text.len, &manifest, err) < 0)
+		return err_wrap(err, -EBADMSG, "the manifest of template '%s'", key);
+	memory = json_object_get(json_object_get(manifest, "files"), "memory");
+	*ret = (struct manifest_base){
+		.bytes = (uint64_t)json_get_int(memory, "size_bytes", 0),
+	};
+	str_copy(ret->key, sizeof(ret->key), key);
+	snprintf(ret->hash, sizeof(ret->hash), "sha256-128:%.32s",
+		 json_get_str(memory, "sha256", ""));
 	return 0;
 }

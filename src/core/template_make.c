@@ -23,11 +23,10 @@
 #include "core/internal.h"
 #include "loop/spawn.h"
 
-#define NAME_PREFIX	    "tpl_"
-#define MKFS_DEADLINE_MS    60000
-#define WARM_UP_DEADLINE_MS 60000
-#define SETTLE_MS	    200
-#define UID_RESERVE	    65536 /* above the sandboxes' uids */
+#define NAME_PREFIX	 "tpl_"
+#define MKFS_DEADLINE_MS 60000
+#define SETTLE_MS	 200
+#define UID_RESERVE	 65536 /* above the sandboxes' uids */
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
 
@@ -163,107 +162,6 @@ static int boot(struct making *m, struct err *err)
 	return r;
 }
 
-/* One command, waited for. */
-struct warm_up {
-	struct agent *agent;
-	const char *exec_id;
-	const char *command;
-	struct agent_exec *exec;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	bool done;
-	struct err err;
-};
-
-static void warm_up_end(struct warm_up *w, const struct err *err)
-{
-	pthread_mutex_lock(&w->lock);
-	w->done = true;
-	if (err)
-		w->err = *err;
-	pthread_cond_signal(&w->changed);
-	pthread_mutex_unlock(&w->lock);
-}
-
-static void on_exited(void *arg, const struct agent_exit *exit)
-{
-	struct err err = ERR_INIT;
-
-	if (exit->exit_code == 0) {
-		warm_up_end(arg, NULL);
-		return;
-	}
-	err_set(&err, -EIO, "the first command in the guest ended with %d", exit->exit_code);
-	warm_up_end(arg, &err);
-}
-
-static void on_failed(void *arg, const struct err *err)
-{
-	warm_up_end(arg, err);
-}
-
-static void start_warm_up(void *arg)
-{
-	static const struct agent_exec_events events = {
-		.exited = on_exited,
-		.failed = on_failed,
-		.lost = on_failed,
-	};
-	struct warm_up *w = arg;
-	const struct agent_exec_spec spec = {
-		.exec_id = w->exec_id,
-		.command = w->command,
-		.timeout_ms = WARM_UP_DEADLINE_MS / 2,
-	};
-
-	w->exec = agent_exec_start(w->agent, &spec, &events, w);
-}
-
-static void stop_warm_up(void *arg)
-{
-	struct warm_up *w = arg;
-
-	agent_exec_free(w->exec);
-}
-
-static int run_warm_up(const struct making *m, struct agent *agent, const char *exec_id,
-		       const char *command, struct err *err)
-{
-	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
-	struct timespec until;
-	bool done;
-
-	pthread_mutex_init(&w.lock, NULL);
-	pthread_cond_init(&w.changed, NULL);
-	loop_call(m->core->loop, start_warm_up, &w);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += WARM_UP_DEADLINE_MS / 1000;
-	pthread_mutex_lock(&w.lock);
-	while (!w.done && pthread_cond_timedwait(&w.changed, &w.lock, &until) != ETIMEDOUT)
-		;
-	done = w.done;
-	pthread_mutex_unlock(&w.lock);
-	loop_call(m->core->loop, stop_warm_up, &w);
-	pthread_cond_destroy(&w.changed);
-	pthread_mutex_destroy(&w.lock);
-	if (!done)
-		return err_set(err, -ETIMEDOUT, "the first command in the guest did not end");
-	if (w.err.num < 0 && err)
-		*err = w.err;
-	return w.err.num;
-}
-
-/* What the first commands of most sandboxes touch: the shells, and the way to them. */
-static int warm_up(const struct making *m, struct agent *agent, struct err *err)
-{
-	int r = run_warm_up(m, agent, "exec_warm_1", "true", err);
-
-	if (r == 0)
-		r = run_warm_up(m, agent, "exec_warm_2",
-				"ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
-	return r;
-}
-
 static int wait_until_idle(const struct making *m, struct err *err)
 {
 	static const struct agent_identity none = { .apply = false };
@@ -275,7 +173,7 @@ static int wait_until_idle(const struct making *m, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "the agent of the booted guest");
 	say(m, 70, "running a first command");
-	r = warm_up(m, agent, err);
+	r = warm_up(m->core, agent, err);
 	agent_close(agent); /* the saved guest has nobody on the other end of its channel */
 	poll(NULL, 0, SETTLE_MS);
 	return r;
@@ -315,12 +213,15 @@ static int sync_file(const char *path, struct err *err)
 static int install(const struct making *m, struct err *err)
 {
 	_cleanup_free_ char *parent = xasprintf("%s/templates", m->core->state_dir);
+	_cleanup_free_ char *root_path = xasprintf("%s/root", m->dir);
 	int r;
 
 	say(m, 82, "checking and storing the template");
 	r = sync_file(m->memory_path, err);
 	if (r == 0)
 		r = sync_file(m->disk_path, err);
+	if (r == 0)
+		r = template_keep_root(root_path, m->image, err);
 	if (r == 0)
 		r = template_write_manifest(m->dir, m->template,
 					    vmm_driver_fingerprint(m->core->driver), err);

@@ -129,21 +129,38 @@ void cgroup_signal(int group_fd, int signal)
 	fclose(f);
 }
 
-bool cgroup_had_oom_kill(int group_fd)
+/* The digit behind a word of an events file that is not on its first line; '0' when it is not
+ * there. */
+static char read_event(int group_fd, const char *file, const char *word)
 {
-	_cleanup_close_ int fd = openat(group_fd, "memory.events", O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(group_fd, file, O_RDONLY | O_CLOEXEC);
 	char text[512];
 	const char *line;
 	ssize_t n;
 
 	if (fd < 0)
-		return false;
+		return '0';
 	n = read(fd, text, sizeof(text) - 1);
 	if (n <= 0)
-		return false;
+		return '0';
 	text[n] = '\0';
-	line = strstr(text, "\noom_kill ");
-	return line && line[strlen("\noom_kill ")] != '0';
+	line = strstr(text, word);
+	return line ? line[strlen(word)] : '0';
+}
+
+bool cgroup_had_oom_kill(int group_fd)
+{
+	return read_event(group_fd, "memory.events", "\noom_kill ") != '0';
+}
+
+int cgroup_freeze(int group_fd, bool freeze)
+{
+	return write_file(group_fd, "cgroup.freeze", freeze ? "1" : "0");
+}
+
+bool cgroup_is_frozen(int group_fd)
+{
+	return read_event(group_fd, "cgroup.events", "\nfrozen ") == '1';
 }
 
 /* Removes the groups inside dir_fd; those with processes stay. */

@@ -17,6 +17,9 @@ int cgroup_make(int parent_fd, const char *exec_id);
 void cgroup_kill(int group_fd);
 /* Sends a signal to every process in the group. */
 void cgroup_signal(int group_fd, int signal);
+/* Freezes or thaws everything in the group and below; 0 or -errno. Freezing takes a moment. */
+int cgroup_freeze(int group_fd, bool freeze);
+bool cgroup_is_frozen(int group_fd);
 /* Has the kernel killed a process of it for memory? */
 bool cgroup_had_oom_kill(int group_fd);
 /* Removes the group, and what groups its processes made in it; false while processes are left. */

@@ -361,6 +361,8 @@ void exec_reap(struct guest *guest)
 	while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0) {
 		struct exec *exec = guest->execs;
 
+		if (freeze_reap(guest, pid, wait_status))
+			continue;
 		while (exec && exec->pid != pid)
 			exec = exec->next;
 		if (exec)

@@ -9,6 +9,7 @@
 
 #include "guest/channel.h"
 #include "guest/exec.h"
+#include "guest/freeze.h"
 #include "guest/poller.h"
 #include "guest/session.h"
 
@@ -18,6 +19,7 @@ struct guest {
 	struct session session;
 	struct watch signals; /* signalfd: SIGCHLD */
 	struct exec *execs, *last_exec;
+	struct freeze freeze;
 	int exec_dir_fd; /* the logs' directory, on the disk */
 	int cgroup_fd;	 /* parent of the execs' groups */
 	int null_fd;

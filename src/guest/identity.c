@@ -1,4 +1,4 @@
-/* Entropy, clock, hostname, machine-id. See identity.h. */
+/* Entropy, clock, hostname, machine-id, generation. See identity.h. */
 #include "guest/identity.h"
 
 #include <errno.h>
@@ -16,8 +16,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-#define HOSTS_MAX   (256u * 1024u)
-#define OWN_ADDRESS "127.0.1.1"
+#define HOSTS_MAX	(256u * 1024u)
+#define GENERATION_FILE "/run/skerry/generation"
+#define OWN_ADDRESS	"127.0.1.1"
 
 /* The kernel's generator is seeded and its current keys are thrown away: two forks of one snapshot
  * give different numbers from the next byte on. */
@@ -47,27 +48,6 @@ int identity_set_clock(uint64_t unix_us)
 	return clock_settime(CLOCK_REALTIME, &ts) < 0 ? -errno : 0;
 }
 
-/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced
- * and not followed. No fsync: an identity is applied again after every boot. */
-static int replace_file(const char *path, const char *text, size_t len, mode_t mode)
-{
-	char temporary[256];
-	int fd, r;
-
-	snprintf(temporary, sizeof(temporary), "%s.skerry-new", path);
-	unlink(temporary);
-	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-	if (fd < 0)
-		return -errno;
-	r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text, len);
-	close(fd);
-	if (r == 0 && rename(temporary, path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(temporary);
-	return r;
-}
-
 /* A file of the guest that should be a small text: never waits on a pipe put in its place. */
 static int read_text(const char *path, struct buf *out)
 {
@@ -88,6 +68,40 @@ static int read_text(const char *path, struct buf *out)
 	out->len += (size_t)n;
 	out->data[out->len] = '\0';
 	return 0;
+}
+
+/* Does the file hold this text already? So it is after a pause, and the first write after a restore
+ * costs an emulated guest many milliseconds: all the code on its way has to be translated anew. */
+static bool has_text(const char *path, const char *text, size_t len, mode_t mode)
+{
+	_cleanup_buf_ struct buf now = BUF_INIT;
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (st.st_mode & 07777) == mode && st.st_uid == 0 &&
+	       read_text(path, &now) == 0 && now.len == len && memcmp(now.data, text, len) == 0;
+}
+
+/* Replaces a file by another one at once. Whatever stands at the path (a link, a pipe) is replaced
+ * and not followed. No fsync: an identity is applied again after every boot. */
+static int replace_file(const char *path, const char *text, size_t len, mode_t mode)
+{
+	char temporary[256];
+	int fd, r;
+
+	snprintf(temporary, sizeof(temporary), "%s.skerry-new", path);
+	if (has_text(path, text, len, mode))
+		return 0;
+	unlink(temporary);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	r = fchmod(fd, mode) < 0 ? -errno : fd_write_all(fd, text, len);
+	close(fd);
+	if (r == 0 && rename(temporary, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(temporary);
+	return r;
 }
 
 /* Our line in /etc/hosts is renewed, everybody else's lines stay. */
@@ -142,6 +156,41 @@ static int set_machine_id(const char *machine_id)
 	return replace_file("/etc/machine-id", line, strlen(line), 0444);
 }
 
+static int open_generation(void)
+{
+	int fd = open(GENERATION_FILE, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC,
+		      0444);
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+/* In place, for those who watch the file. A link, a pipe or a directory at its path is taken away.
+ */
+static int set_generation(uint64_t epoch)
+{
+	_cleanup_close_ int fd = open_generation();
+	char line[32];
+	size_t len = (size_t)snprintf(line, sizeof(line), "%llu\n", (unsigned long long)epoch);
+
+	if (fd < 0) {
+		tree_remove(GENERATION_FILE);
+		fd = open_generation();
+	}
+	if (fd < 0)
+		return fd;
+	/* Numbers grow: the text is never shorter than what it replaces, and is there at once. */
+	if (fchmod(fd, 0444) < 0 || pwrite(fd, line, len, 0) != (ssize_t)len ||
+	    ftruncate(fd, (off_t)len) < 0)
+		return -errno;
+	return 0;
+}
+
 static uint32_t applied(int r, uint32_t bit, const char *what)
 {
 	if (r == 0)
@@ -157,5 +206,6 @@ uint32_t identity_apply(const struct identity *id)
 	bits |= applied(identity_set_clock(id->unix_us), PROTO_APPLIED_CLOCK, "clock");
 	bits |= applied(set_hostname(id->hostname), PROTO_APPLIED_HOSTNAME, "hostname");
 	bits |= applied(set_machine_id(id->machine_id), PROTO_APPLIED_MACHINE_ID, "machine-id");
+	bits |= applied(set_generation(id->epoch), PROTO_APPLIED_GENERATION, "generation");
 	return bits;
 }

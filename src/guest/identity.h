@@ -1,6 +1,7 @@
 /*
  * What makes this guest this guest and not the one it was copied from: entropy, clock, hostname,
- * machine-id. Applied before the first command after a boot, a restore or a fork.
+ * machine-id, and the generation, which tells processes of it (guest_proto.h). Applied before the
+ * first command after a boot, a restore or a fork.
  */
 #pragma once
 

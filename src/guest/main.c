@@ -175,18 +175,24 @@ static bool serve(struct guest *guest)
 static void run(struct guest *guest)
 {
 	for (;;) {
-		bool busy = serve(guest);
 		int64_t now, deadline;
 		int timeout_ms = -1;
+		bool busy;
 
+		freeze_check(guest, clock_boottime_ms()); /* first, so that its answer goes out */
+		busy = serve(guest);
 		resume_outputs(guest);
 		exec_collect(guest);
 		now = clock_boottime_ms();
 		deadline = exec_check_deadlines(guest, now);
+		if (freeze_next_ms(guest) < deadline)
+			deadline = freeze_next_ms(guest);
 		if (busy)
 			timeout_ms = 0;
 		else if (deadline != INT64_MAX)
-			timeout_ms = deadline - now < INT_MAX ? (int)(deadline - now) : INT_MAX;
+			timeout_ms = deadline <= now		? 0
+				     : deadline - now < INT_MAX ? (int)(deadline - now)
+								: INT_MAX;
 		poller_round(&guest->poller, timeout_ms);
 	}
 }

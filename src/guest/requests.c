@@ -81,6 +81,9 @@ static bool handle_hello(struct session *s, const struct proto_header *header,
 			s->guest->epoch = id.epoch;
 			explicit_bzero(id.entropy, sizeof(id.entropy));
 		}
+		/* Commands that were frozen for a snapshot do not run as somebody else. */
+		if (!(header->flags & PROTO_HELLO_IDENTITY) || applied == PROTO_APPLIED_ALL)
+			freeze_end(s->guest);
 		/* Also to another version: the host sees ours in the answer and says so. */
 		send_hello_ack(s, applied);
 		s->greeted = true;
@@ -103,6 +106,28 @@ static bool handle_ping(struct session *s, struct frame_reader *r)
 	frame = frame_begin(out, PROTO_PONG, 0, 0);
 	frame_put_u64(out, token);
 	frame_end(out, frame);
+	return true;
+}
+
+static bool handle_freeze(struct session *s, struct frame_reader *r)
+{
+	uint64_t token = frame_get_u64(r);
+	uint32_t timeout_ms = frame_get_u32(r);
+
+	if (!frame_done(r))
+		return false;
+	freeze_begin(s->guest, token, timeout_ms);
+	return true;
+}
+
+static bool handle_thaw(struct session *s, struct frame_reader *r)
+{
+	uint64_t token = frame_get_u64(r);
+
+	if (!frame_done(r))
+		return false;
+	freeze_end(s->guest);
+	freeze_answer(s->guest, token);
 	return true;
 }
 
@@ -296,6 +321,10 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_ping(s, r);
 	case PROTO_CLOCK:
 		return s->greeted && handle_clock(r);
+	case PROTO_FREEZE:
+		return s->greeted && handle_freeze(s, r);
+	case PROTO_THAW:
+		return s->greeted && handle_thaw(s, r);
 	case PROTO_EXEC:
 		return s->greeted && handle_exec(s, header, r);
 	case PROTO_ATTACH:

@@ -11,7 +11,8 @@
 #define ROW_COLUMNS                                                                                \
 	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
 	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
-	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text"
+	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text, parent_id,"        \
+	" on_timeout, idle_pause_minutes, machine_id, template_key, remaining_ms, paused_unix_ms"
 
 void sandbox_row_clear(struct sandbox_row *row)
 {
@@ -59,6 +60,13 @@ static void read_row(const struct db_query *query, struct sandbox_row *ret)
 	row.ended_unix_ms = db_column_int(query, c++);
 	copy_column(row.reason, sizeof(row.reason), query, c++);
 	copy_column(row.reason_text, sizeof(row.reason_text), query, c++);
+	copy_column(row.parent_id, sizeof(row.parent_id), query, c++);
+	row.pause_on_timeout = str_eq(db_column_text(query, c++), "pause");
+	row.idle_pause_minutes = (uint32_t)db_column_int(query, c++);
+	copy_column(row.machine_id, sizeof(row.machine_id), query, c++);
+	copy_column(row.template_key, sizeof(row.template_key), query, c++);
+	row.remaining_ms = db_column_int(query, c++);
+	row.paused_unix_ms = db_column_int(query, c++);
 	*ret = row;
 }
 
@@ -105,11 +113,13 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int p = 1;
-	int r = db_query(
-		txn,
-		"insert into sandboxes (" ROW_COLUMNS ") values ($1, $2, $3, $4, $5, $6, $7,"
-		" $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', '')",
-		&query, err);
+	int r = db_query(txn,
+			 "insert into sandboxes (" ROW_COLUMNS
+			 ") values ($1, $2, $3, $4, $5, $6, $7,"
+			 " $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', "
+			 "'', $19, $20,"
+			 " $21, $22, $23, null, null)",
+			 &query, err);
 
 	if (r < 0)
 		return r;
@@ -131,6 +141,11 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 	db_bind_int(&query, p++, row->uid);
 	db_bind_int(&query, p++, row->created_unix_ms);
 	db_bind_int(&query, p++, row->expires_unix_ms);
+	db_bind_text(&query, p++, row->parent_id);
+	db_bind_text(&query, p++, row->pause_on_timeout ? "pause" : "destroy");
+	db_bind_int(&query, p++, row->idle_pause_minutes);
+	db_bind_text(&query, p++, row->machine_id);
+	db_bind_text(&query, p++, row->template_key);
 	return db_run(&query, NULL, err);
 }
 
@@ -190,6 +205,15 @@ int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *r
 	return count_by(txn,
 			"select count(*) from sandboxes where account_id = $1"
 			" and status in ('creating', 'running', 'pausing', 'resuming')",
+			account_id, ret_n, err);
+}
+
+int sandboxes_count_paused(struct db_txn *txn, const char *account_id, int64_t *ret_n,
+			   struct err *err)
+{
+	return count_by(txn,
+			"select count(*) from sandboxes where account_id = $1"
+			" and status in ('pausing', 'paused')",
 			account_id, ret_n, err);
 }
 
@@ -340,13 +364,48 @@ int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_un
 			id, expires_unix_ms, err);
 }
 
+int sandboxes_set_pausing(struct db_txn *txn, const char *id, int64_t remaining_ms, struct err *err)
+{
+	return set_time(txn,
+			"update sandboxes set status = 'pausing', remaining_ms = $1"
+			" where id = $2 and status = 'running'",
+			id, remaining_ms, err);
+}
+
+int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix_ms,
+			 struct err *err)
+{
+	return set_time(txn,
+			"update sandboxes set status = 'paused', paused_unix_ms = $1"
+			" where id = $2 and status = 'pausing'",
+			id, paused_unix_ms, err);
+}
+
+int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,
+			  int64_t expires_unix_ms, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn,
+			 "update sandboxes set status = 'running', generation = $1,"
+			 " expires_unix_ms = $2, remaining_ms = null, paused_unix_ms = null"
+			 " where id = $3 and status = 'resuming'",
+			 &query, err);
+
+	if (r < 0)
+		return r;
+	db_bind_int(&query, 1, (int64_t)generation);
+	db_bind_int(&query, 2, expires_unix_ms);
+	db_bind_text(&query, 3, id);
+	return run_one(&query, id, err);
+}
+
 int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *end,
 		  struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int r = db_query(
 		txn,
-		"update sandboxes set status = $1, started_unix_ms = coalesce($2, started_unix_ms),"
+		"update sandboxes set status = $1, started_unix_ms = coalesce(started_unix_ms, $2),"
 		" ended_unix_ms = $3, reason = $4, reason_text = $5, uid = null"
 		" where id = $6 and ended_unix_ms is null",
 		&query, err);
@@ -363,6 +422,22 @@ int sandboxes_end(struct db_txn *txn, const char *id, const struct sandbox_end *
 	db_bind_text(&query, 5, end->reason_text);
 	db_bind_text(&query, 6, id);
 	return run_one(&query, id, err);
+}
+
+int sandboxes_paused_before(struct db_txn *txn, const char *node_id, int64_t unix_ms,
+			    struct sandbox_row **ret, size_t *ret_n, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn,
+			 "select " ROW_COLUMNS " from sandboxes"
+			 " where node_id = $1 and status = 'paused' and paused_unix_ms < $2",
+			 &query, err);
+
+	if (r < 0)
+		return r;
+	db_bind_text(&query, 1, node_id);
+	db_bind_int(&query, 2, unix_ms);
+	return read_rows(&query, ret, ret_n, err);
 }
 
 int sandboxes_delete_ended_before(struct db_txn *txn, int64_t unix_ms, int64_t *ret_n,

@@ -33,6 +33,13 @@ struct sandbox_row {
 	int64_t ended_unix_ms;	 /* 0: may still have a process */
 	char reason[32];
 	char reason_text[256];
+	char parent_id[24]; /* the sandbox that it was forked from; "" none */
+	bool pause_on_timeout;
+	uint32_t idle_pause_minutes; /* 0: never */
+	char machine_id[33];
+	char template_key[33];	/* what its memory is a difference to; "" not known */
+	int64_t remaining_ms;	/* lifetime left, of one that is paused or pausing */
+	int64_t paused_unix_ms; /* 0 unless paused */
 };
 void sandbox_row_clear(struct sandbox_row *row);
 void sandbox_rows_free(struct sandbox_row *rows, size_t n);
@@ -51,6 +58,9 @@ int sandboxes_get(struct db_txn *txn, const char *id, const char *account_id,
 /* Those that count against the quota: creating, running, pausing, resuming. */
 int sandboxes_count_alive(struct db_txn *txn, const char *account_id, int64_t *ret_n,
 			  struct err *err);
+/* Those whose state is kept on disk, or about to be. */
+int sandboxes_count_paused(struct db_txn *txn, const char *account_id, int64_t *ret_n,
+			   struct err *err);
 /* Those that are not ended, of all accounts, with this image. */
 int sandboxes_count_image(struct db_txn *txn, const char *image, int64_t *ret_n, struct err *err);
 int sandboxes_uid_taken(struct db_txn *txn, const char *node_id, int64_t uid, bool *ret_taken,
@@ -81,9 +91,21 @@ int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_un
 int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms,
 			  struct err *err);
 
+/* From running to pausing, from pausing to paused, and from resuming to running. -ESTALE as for
+ * sandboxes_move. */
+int sandboxes_set_pausing(struct db_txn *txn, const char *id, int64_t remaining_ms,
+			  struct err *err);
+int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix_ms,
+			 struct err *err);
+int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,
+			  int64_t expires_unix_ms, struct err *err);
+/* Those that have been paused since before that time. */
+int sandboxes_paused_before(struct db_txn *txn, const char *node_id, int64_t unix_ms,
+			    struct sandbox_row **ret, size_t *ret_n, struct err *err);
+
 struct sandbox_end {
 	const char *status;	 /* "destroyed" or "failed" */
-	int64_t started_unix_ms; /* 0: as it is */
+	int64_t started_unix_ms; /* unless it is known already; 0: as it is */
 	int64_t ended_unix_ms;
 	const char *reason;
 	const char *reason_text;

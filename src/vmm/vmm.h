@@ -73,6 +73,17 @@ struct vmm_spec {
 	uid_t uid; /* the VMM's own uid and gid, used by no one else on the host; files
 		      need not belong to it: they are passed as descriptors */
 	int64_t expires_boottime_ms; /* the warden's deadline */
+	bool freeze_at_deadline;     /* true: at the deadline the warden stops the VMM (SIGSTOP,
+					recorded as     `frozen`) instead of killing it, so that whoever
+					comes back can     still extend, save or end it; false: it kills
+					it
+				      */
+	/* With device_state_path: called after the VMM has mapped memory_path and before it loads
+	 * the device state, with the VMM's pid, to put the pages in place that differ from the
+	 * file. The process's identity is checked before and after. Not 0: the start fails with
+	 * err. May be NULL. */
+	int (*fill_memory)(void *arg, pid_t vmm_pid, struct err *err);
+	void *fill_memory_arg;
 };
 
 struct vmm_vm {
@@ -94,12 +105,32 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
 	     int64_t deadline_boottime_ms, struct err *err);
 
+/* Stops the guest's CPUs; what it wrote to its disk is in the disk file then, and durable (drained
+ * and flushed: so the call is shorter after an fdatasync of the disk file). Fine for one that is
+ * paused already, and for one that its warden has frozen at the deadline: it is thawed, paused, and
+ * frozen again after a minute unless it was extended or ended (warden/control.h). The guest's
+ * clocks stand still from here to vmm_continue, or to a restore of what is saved. */
+int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+	      struct err *err);
+/* Lets the CPUs of a paused VM go on. */
+int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+		 struct err *err);
+/* Saves the device state of a paused VM to state_path (created; fsynced when durable). The VM stays
+ * paused; it may be continued or ended. */
+int vmm_save_devices(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
+		     bool durable, int64_t deadline_boottime_ms, struct err *err);
+/* The VMM's process, as the record names it; its identity (start time) was checked. -ESRCH when
+ * gone. Its private mapping of memory_path holds the guest's memory. */
+int vmm_process(struct vmm_driver *driver, const struct vmm_vm *vm, pid_t *ret_pid, int *ret_pidfd,
+		struct err *err);
+
 /* Takes over a VM that another process started. -ESRCH when its warden is gone (the record tells
  * why), -ENOENT when there is no record of a start. */
 int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *ret, struct err *err);
 
 /* Moves the deadline durably: when it returns 0 the new deadline stands even if everything but the
- * warden dies. -ESRCH: the VM has already ended ("already_expired" when by its deadline). */
+ * warden dies. A frozen VM goes on. -ESRCH: the VM has already ended ("already_expired" when by its
+ * deadline). */
 int vmm_extend(struct vmm_driver *driver, struct vmm_vm *vm, int64_t expires_boottime_ms,
 	       int64_t deadline_boottime_ms, struct err *err);
 

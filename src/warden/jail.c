@@ -400,6 +400,16 @@ void jail_kill(const struct jail *jail)
 	pidfd_send_signal(jail->pidfd, SIGKILL, NULL, 0);
 }
 
+void jail_freeze(const struct jail *jail)
+{
+	pidfd_send_signal(jail->pidfd, SIGSTOP, NULL, 0);
+}
+
+void jail_thaw(const struct jail *jail)
+{
+	pidfd_send_signal(jail->pidfd, SIGCONT, NULL, 0);
+}
+
 void jail_clear(struct jail *jail)
 {
 	cleanup_closep(&jail->pidfd);

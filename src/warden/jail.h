@@ -31,4 +31,7 @@ int jail_start(const struct options *options, struct jail *ret, struct err *err)
 int jail_go(struct jail *jail, struct err *err);
 int jail_seal(const struct jail *jail, const struct options *options, struct err *err);
 void jail_kill(const struct jail *jail);
+/* Stops the VMM, or lets it go on: it has no say in either (SIGSTOP, SIGCONT). */
+void jail_freeze(const struct jail *jail);
+void jail_thaw(const struct jail *jail);
 void jail_clear(struct jail *jail); /* closes descriptors; kills nothing */

@@ -6,6 +6,9 @@
  * bills and reasons are made from. The VMM dies with it (PR_SET_PDEATHSIG), so a warden that is
  * gone means a VM that is gone.
  *
+ * Where it was told to freeze (--freeze-by-qmp), the deadline does not kill: the VMM is stopped and
+ * stays so, for any time, until somebody extends, saves or ends it. See enum phase.
+ *
  * One thread, one poll loop over the VMM's pidfd, the deadline's timer, the console's pipe, the
  * control socket and SIGTERM. Nothing in it waits for the guest, the VMM or a peer. Order at the
  * exit: the VMM is reaped, its control group removed, console.log written, the exit recorded, and
@@ -36,6 +39,7 @@
 #include "warden/control.h"
 #include "warden/jail.h"
 #include "warden/options.h"
+#include "warden/pauser.h"
 #include "warden/record.h"
 
 /* The console is read this often at most: a guest that floods it fills the pipe, and then waits,
@@ -44,6 +48,20 @@
 #define CONSOLE_READ_SIZE     (16u * 1024u)
 #define CONSOLE_BURST_READS   4u
 #define CGROUP_REMOVE_WAIT_MS 2000
+/* QEMU has that long to stop its guest at the deadline, before it is stopped itself. */
+#define STOP_WAIT_MS	500
+#define THAWED_MAX_MS	60000
+#define RECORD_RETRY_MS 1000
+
+/*
+ * What the timer stands for:
+ *   RUNNING   the deadline. Then STOPPING, or the end
+ *   STOPPING  QEMU was asked to stop its guest and has STOP_WAIT_MS. Then FROZEN
+ *   FROZEN    the VMM has SIGSTOP. The timer runs only where that could not be recorded yet
+ *   THAWED    by `thaw`: somebody saves it and has THAWED_MAX_MS to end or extend it. Then FROZEN
+ * `extend` leads from each to RUNNING.
+ */
+enum phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_FROZEN, PHASE_THAWED };
 
 struct warden {
 	struct options options;
@@ -58,6 +76,8 @@ struct warden {
 
 	int timer_fd;
 	int signal_fd;
+	enum phase phase;
+	struct pauser pauser;
 	bool sealed;
 	bool ending;		 /* record.cause says why */
 	int64_t console_next_ms; /* not read before */
@@ -65,11 +85,12 @@ struct warden {
 
 /* ---- deadline and end ---- */
 
-static int set_timer(struct warden *w)
+/* 0 switches it off. */
+static int set_timer(struct warden *w, int64_t boottime_ms)
 {
-	int64_t ms = w->record.expires_boottime_ms;
 	const struct itimerspec when = {
-		.it_value = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 },
+		.it_value = { .tv_sec = boottime_ms / 1000,
+			      .tv_nsec = boottime_ms % 1000 * 1000000 },
 	};
 
 	return timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) < 0 ? -errno : 0;
@@ -86,11 +107,93 @@ static void end(struct warden *w, enum record_cause cause, const char *reason)
 	jail_kill(&w->jail);
 }
 
-static bool check_deadline(struct warden *w)
+/* Without a line in the record the time since would be billed: tried again where the disk is full.
+ */
+static void record_frozen(struct warden *w)
 {
-	if (!w->ending && clock_boottime_ms() >= w->record.expires_boottime_ms)
+	struct record *record = &w->record;
+	int r = record_append_frozen(w->record_path, record->frozen_boottime_ms,
+				     record->frozen_unix_ms);
+
+	record->frozen = r == 0;
+	set_timer(w, r == 0 ? 0 : clock_boottime_ms() + RECORD_RETRY_MS);
+}
+
+static void freeze(struct warden *w)
+{
+	bool first = w->phase != PHASE_THAWED;
+
+	jail_freeze(&w->jail);
+	pauser_drop(&w->pauser);
+	w->phase = PHASE_FROZEN;
+	if (first) {
+		w->record.frozen_boottime_ms = clock_boottime_ms();
+		w->record.frozen_unix_ms = clock_unix_ms();
+	}
+	if (w->record.frozen)
+		set_timer(w, 0);
+	else
+		record_frozen(w);
+}
+
+/* A guest that is not sealed yet is not up: nothing of it is worth keeping. */
+static void expire(struct warden *w)
+{
+	if (!w->options.freeze_by_qmp || !w->sealed) {
 		end(w, RECORD_EXPIRED, "expired");
-	return w->ending;
+		return;
+	}
+	w->phase = PHASE_STOPPING;
+	if (pauser_ask_stop(&w->pauser, w->options.freeze_by_qmp) < 0)
+		freeze(w);
+	else
+		set_timer(w, clock_boottime_ms() + STOP_WAIT_MS);
+}
+
+/* Also called before a command is obeyed, as the timer may not have been looked at yet. */
+static void check_deadline(struct warden *w)
+{
+	if (!w->ending && w->phase == PHASE_RUNNING &&
+	    clock_boottime_ms() >= w->record.expires_boottime_ms)
+		expire(w);
+}
+
+static void on_timer(struct warden *w)
+{
+	uint64_t expirations;
+
+	if (read(w->timer_fd, &expirations, sizeof(expirations)) < 0 || w->ending)
+		return;
+	if (w->phase == PHASE_RUNNING)
+		check_deadline(w);
+	else if (w->phase == PHASE_FROZEN)
+		record_frozen(w);
+	else
+		freeze(w);
+}
+
+static void on_pauser(struct warden *w)
+{
+	if (!pauser_read(&w->pauser))
+		return;
+	if (w->phase == PHASE_STOPPING)
+		freeze(w);
+	else
+		pauser_drop(&w->pauser);
+}
+
+/* The guest goes on where it was stopped. Should QEMU not be reachable, it is its own end that
+ * tells. */
+static void go_on(struct warden *w)
+{
+	bool stopped = w->phase != PHASE_RUNNING;
+
+	w->phase = PHASE_RUNNING;
+	w->record.frozen = false;
+	if (!stopped)
+		return;
+	jail_thaw(&w->jail);
+	pauser_ask_continue(&w->pauser, w->options.freeze_by_qmp);
 }
 
 /* ---- commands of the control socket ---- */
@@ -126,7 +229,7 @@ static void command_seal(struct warden *w, struct buf *out)
  * more time than was given, never less than was promised. */
 static void command_extend(struct warden *w, const char *arg, struct buf *out)
 {
-	int64_t expires_ms, old_ms = w->record.expires_boottime_ms;
+	int64_t expires_ms;
 	int r;
 
 	if (str_to_i64(arg, &expires_ms) < 0 || expires_ms < 1 ||
@@ -134,21 +237,37 @@ static void command_extend(struct warden *w, const char *arg, struct buf *out)
 		refuse(out, -EINVAL, "the deadline is not a time");
 		return;
 	}
-	if (check_deadline(w)) {
+	check_deadline(w);
+	if (w->ending) {
 		refuse(out, -ESRCH,
 		       w->record.cause == RECORD_EXPIRED ? "the deadline has passed"
 							 : "the machine is being ended");
 		return;
 	}
 	r = record_append_deadline(w->record_path, expires_ms);
-	if (r == 0) {
-		w->record.expires_boottime_ms = expires_ms;
-		r = set_timer(w);
-	}
+	if (r == 0)
+		r = set_timer(w, expires_ms);
 	if (r < 0) {
-		w->record.expires_boottime_ms = old_ms;
 		refuse(out, r, "the deadline could not be recorded");
 		return;
+	}
+	w->record.expires_boottime_ms = expires_ms;
+	go_on(w);
+	buf_append_str(out, "ok\n");
+}
+
+/* Not recorded: nothing has changed that a bill or a reader of the record would want to know, as
+ * the guest stays stopped. */
+static void command_thaw(struct warden *w, struct buf *out)
+{
+	if (w->ending) {
+		refuse(out, -ESRCH, "the machine is being ended");
+		return;
+	}
+	if (w->phase == PHASE_FROZEN || w->phase == PHASE_THAWED) {
+		jail_thaw(&w->jail);
+		w->phase = PHASE_THAWED;
+		set_timer(w, clock_boottime_ms() + THAWED_MAX_MS);
 	}
 	buf_append_str(out, "ok\n");
 }
@@ -180,6 +299,8 @@ static void handle_command(void *arg, const char *line, struct buf *out)
 		command_seal(w, out);
 	else if (str_starts(line, "extend "))
 		command_extend(w, line + strlen("extend "), out);
+	else if (str_eq(line, "thaw"))
+		command_thaw(w, out);
 	else if (str_starts(line, "end "))
 		command_end(w, line + strlen("end "), out);
 	else if (str_eq(line, "console"))
@@ -277,7 +398,15 @@ static void find_cause(struct warden *w)
 
 static void supervise(struct warden *w)
 {
-	enum { VMM, TIMER, SIGNAL, CONSOLE, CONTROL, POLLS = CONTROL + CONTROL_PEERS_MAX + 1 };
+	enum {
+		VMM,
+		TIMER,
+		SIGNAL,
+		CONSOLE,
+		PAUSER,
+		CONTROL,
+		POLLS = CONTROL + CONTROL_PEERS_MAX + 1
+	};
 	struct pollfd polls[POLLS];
 
 	for (;;) {
@@ -291,6 +420,7 @@ static void supervise(struct warden *w)
 			.fd = rest_ms ? -1 : w->options.console_fd,
 			.events = POLLIN,
 		};
+		polls[PAUSER] = (struct pollfd){ .fd = w->pauser.fd, .events = POLLIN };
 		control_poll(&w->control, polls + CONTROL);
 		if (poll(polls, POLLS, rest_ms ? rest_ms : -1) < 0)
 			continue; /* EINTR; there is nothing to be done about anything else */
@@ -298,8 +428,10 @@ static void supervise(struct warden *w)
 			return;
 		if (polls[CONSOLE].revents)
 			read_console_burst(w);
+		if (polls[PAUSER].revents)
+			on_pauser(w);
 		if (polls[TIMER].revents)
-			check_deadline(w);
+			on_timer(w);
 		if (polls[SIGNAL].revents) {
 			struct signalfd_siginfo info;
 
@@ -371,7 +503,7 @@ static int write_start(struct warden *w, struct err *err)
 	if (r == 0)
 		r = record_append_start(w->record_path, record);
 	if (r == 0)
-		r = set_timer(w);
+		r = set_timer(w, record->expires_boottime_ms);
 	return r < 0 ? err_set(err, r, "cannot record the start in '%s': %s", w->record_path,
 			       strerrordesc_np(-r))
 		     : 0;
@@ -482,6 +614,7 @@ int main(int argc, char *argv[])
 		return 2;
 	}
 	w->jail = JAIL_INIT;
+	w->pauser.fd = -1;
 	w->record_path = xasprintf("%s/record", w->options.run_dir);
 	w->control_path = xasprintf("%s/warden.sock", w->options.run_dir);
 	w->console_path = xasprintf("%s/console.log", w->options.run_dir);

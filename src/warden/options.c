@@ -19,6 +19,7 @@ enum {
 	OPT_PIDS,
 	OPT_FILE_SIZE,
 	OPT_HUGE_PAGES,
+	OPT_FREEZE,
 	OPT_STATUS_FD,
 	OPT_CONSOLE_FD,
 	OPT_BIND,
@@ -38,6 +39,7 @@ static const struct option long_options[] = {
 	{ "pids-max", required_argument, NULL, OPT_PIDS },
 	{ "file-size-max", required_argument, NULL, OPT_FILE_SIZE },
 	{ "huge-pages", no_argument, NULL, OPT_HUGE_PAGES },
+	{ "freeze-by-qmp", required_argument, NULL, OPT_FREEZE },
 	{ "status-fd", required_argument, NULL, OPT_STATUS_FD },
 	{ "console-fd", required_argument, NULL, OPT_CONSOLE_FD },
 	{ "bind", required_argument, NULL, OPT_BIND },
@@ -65,6 +67,9 @@ const char *options_usage(void)
 	       "  --pids-max N              its processes and threads\n"
 	       "  --file-size-max BYTES     largest file it may write\n"
 	       "  --huge-pages              let it have transparent huge pages\n"
+	       "  --freeze-by-qmp SOCKET    at the deadline stop COMMAND, a QEMU, and do not kill "
+	       "it;\n"
+	       "                            SOCKET is its control socket\n"
 	       "  --bind PATH               show PATH in the jail, read-only, until sealed; a "
 	       "symbolic\n"
 	       "                            link is copied\n"
@@ -185,6 +190,9 @@ static int parse_one(struct options *options, int id, const char *name, const ch
 		return 0;
 	case OPT_HUGE_PAGES:
 		options->huge_pages = true;
+		return 0;
+	case OPT_FREEZE:
+		options->freeze_by_qmp = arg;
 		return 0;
 	case OPT_STATUS_FD:
 		return parse_fd(name, arg, &options->status_fd, err);

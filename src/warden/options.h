@@ -23,6 +23,7 @@ struct options {
 	uint64_t pids_max;
 	uint64_t file_size_max;
 	bool huge_pages;
+	const char *freeze_by_qmp; /* QEMU's control socket: freeze at the deadline; NULL: kill */
 
 	int status_fd;
 	int console_fd;

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -98,7 +99,17 @@ int record_append_deadline(const char *path, int64_t expires_boottime_ms)
 {
 	_cleanup_buf_ struct buf line = BUF_INIT;
 
-	buf_printf(&line, "deadline expires_boottime_ms=%" PRId64 "\n", expires_boottime_ms);
+	buf_printf(&line, "deadline boottime_ms=%" PRId64 " expires_boottime_ms=%" PRId64 "\n",
+		   clock_boottime_ms(), expires_boottime_ms);
+	return append_line(path, 0, &line);
+}
+
+int record_append_frozen(const char *path, int64_t boottime_ms, int64_t unix_ms)
+{
+	_cleanup_buf_ struct buf line = BUF_INIT;
+
+	buf_printf(&line, "frozen boottime_ms=%" PRId64 " unix_ms=%" PRId64 "\n", boottime_ms,
+		   unix_ms);
 	return append_line(path, 0, &line);
 }
 
@@ -230,34 +241,74 @@ static int exit_pair(struct record *rec, const char *key, const char *value)
 	return 0;
 }
 
+static int deadline_pair(struct record *rec, const char *key, const char *value)
+{
+	int64_t now_ms;
+
+	if (str_eq(key, "expires_boottime_ms"))
+		return take_int(value, 0, INT64_MAX, &rec->expires_boottime_ms);
+	if (!str_eq(key, "boottime_ms"))
+		return 0;
+	if (take_int(value, 0, INT64_MAX, &now_ms) < 0)
+		return -EBADMSG;
+	if (rec->frozen && now_ms > rec->frozen_boottime_ms)
+		rec->frozen_total_ms += now_ms - rec->frozen_boottime_ms;
+	rec->frozen = false;
+	return 0;
+}
+
+static int frozen_pair(struct record *rec, const char *key, const char *value)
+{
+	rec->frozen = true;
+	if (str_eq(key, "boottime_ms"))
+		return take_int(value, 0, INT64_MAX, &rec->frozen_boottime_ms);
+	if (str_eq(key, "unix_ms"))
+		return take_int(value, 0, INT64_MAX, &rec->frozen_unix_ms);
+	return 0;
+}
+
+/* The last key of each event shows that its line is whole. */
+static const struct event {
+	const char *name, *last_key;
+	int (*pair)(struct record *rec, const char *key, const char *value);
+} events[] = {
+	{ "start", "expires_boottime_ms", start_pair },
+	{ "deadline", "expires_boottime_ms", deadline_pair },
+	{ "frozen", "unix_ms", frozen_pair },
+	{ "exit", "detail", exit_pair },
+};
+
+static const struct event *find_event(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (str_eq(events[i].name, name))
+			return &events[i];
+	return NULL;
+}
+
 /* Applies one line to *rec, or leaves it alone and says -EBADMSG. */
 static int parse_line(struct record *rec, char *line)
 {
 	struct record next = *rec;
-	bool is_start, is_exit, whole = false;
+	const struct event *event;
+	bool whole = false;
 	char *cursor = strchrnul(line, ' ');
 	const char *key, *value;
 	int r = 0;
 
 	if (*cursor)
 		*cursor++ = '\0';
-	is_start = str_eq(line, "start");
-	is_exit = str_eq(line, "exit");
-	if (is_start == rec->started)
+	event = find_event(line);
+	if (!event || (event->pair == start_pair) == rec->started)
 		return -EBADMSG; /* the start comes first, and once */
-	if (is_exit && rec->cause != RECORD_RUNNING)
+	if (event->pair == exit_pair && rec->cause != RECORD_RUNNING)
 		return 0; /* the first exit counts */
 	while (r == 0 && next_pair(&cursor, &key, &value)) {
-		if (is_start)
-			r = start_pair(&next, key, value);
-		else if (is_exit)
-			r = exit_pair(&next, key, value);
-		else if (str_eq(line, "deadline") && str_eq(key, "expires_boottime_ms"))
-			r = take_int(value, 0, INT64_MAX, &next.expires_boottime_ms);
-		whole |= str_eq(key, is_exit ? "detail" : "expires_boottime_ms");
+		r = event->pair(&next, key, value);
+		whole |= str_eq(key, event->last_key);
 	}
 	if (r < 0 || !whole)
-		return -EBADMSG; /* the last key of each event shows that it is whole */
+		return -EBADMSG;
 	next.started = true;
 	*rec = next;
 	return 0;

@@ -5,7 +5,10 @@
  *
  *   start    boot_id, boottime_ms, unix_ms, warden_pid, warden_start, vmm_pid, vmm_start,
  *            expires_boottime_ms       (pid plus start time in clock ticks identify a process)
- *   deadline expires_boottime_ms       (moved; the last one counts)
+ *   deadline boottime_ms, expires_boottime_ms
+ *                                      (moved; the last one counts. After `frozen`: it goes on)
+ *   frozen   boottime_ms, unix_ms      (the deadline came, and the VMM stands still since; no exit
+ *                                      follows until somebody extends, saves or ends it)
  *   exit     boottime_ms, unix_ms, cause, status, detail
  *
  * A torn last line (host crash while writing) is ignored. The reader treats the file as untrusted
@@ -41,6 +44,12 @@ struct record {
 	uint64_t vmm_start_ticks;
 	int64_t expires_boottime_ms;
 
+	bool frozen; /* it stands still since: */
+	int64_t frozen_boottime_ms;
+	int64_t frozen_unix_ms;
+	int64_t frozen_total_ms; /* how long it stood still before it was extended, all times
+				    together */
+
 	enum record_cause cause;
 	char reason[64]; /* RECORD_ENDED: the word given */
 	int64_t exit_boottime_ms;
@@ -55,6 +64,7 @@ int record_read(const char *path, struct record *ret, struct err *err);
  * durable. */
 int record_append_start(const char *path, const struct record *r);
 int record_append_deadline(const char *path, int64_t expires_boottime_ms);
+int record_append_frozen(const char *path, int64_t boottime_ms, int64_t unix_ms);
 int record_append_exit(const char *path, const struct record *r);
 const char *record_cause_name(enum record_cause cause);
 /* Start time of a process in clock ticks since boot (field 22 of /proc/PID/stat), 0 or -ESRCH. */

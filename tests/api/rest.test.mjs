@@ -55,7 +55,8 @@ describe('one sandbox', () => {
 		assert.deepEqual(
 			{ ...sandbox, id: 0, created_at: 0, expires_at: 0, isolation: 0, generation: 0 },
 			{ id: 0, name: 'first', status: 'running', size: 'small', vcpus: 1, memory_mb: 1024, disk_gb: 10, image: 'base',
-				isolation: 0, created_at: 0, expires_at: 0, labels: { task: '42' }, generation: 0 });
+				isolation: 0, created_at: 0, expires_at: 0, on_timeout: 'destroy', parent_id: null, labels: { task: '42' },
+				generation: 0 });
 		assert.match(sandbox.isolation, /^(kvm|emulated)$/);
 		assert.match(sandbox.expires_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 		assert.equal(Date.parse(sandbox.expires_at) - Date.parse(sandbox.created_at), 600_000);

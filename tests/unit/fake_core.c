@@ -162,6 +162,67 @@ int core_destroy(struct core *core, const struct principal *who, const char *id,
 	return core_get(core, who, id, ret, err);
 }
 
+int core_pause(struct core *core, const struct principal *who, const char *id,
+	       struct sandbox_info *ret, struct err *err)
+{
+	int rc = core_get(core, who, id, ret, err);
+
+	if (rc == 0) {
+		ret->status = SANDBOX_PAUSED;
+		ret->remaining_ms = 60000;
+	}
+	return rc;
+}
+
+int core_resume(struct core *core, const struct principal *who, const char *id,
+		struct sandbox_info *ret, struct err *err)
+{
+	return core_get(core, who, id, ret, err);
+}
+
+void core_fork_result_clear(struct core_fork_result *result)
+{
+	for (size_t i = 0; i < result->n; i++)
+		sandbox_info_clear(&result->children[i]);
+	result->n = 0;
+}
+
+int core_fork(struct core *core, const struct principal *who, const char *id,
+	      const struct core_fork_request *req, struct core_fork_result *ret, struct err *err)
+{
+	int rc = check_id(id, err);
+
+	for (ret->n = 0; rc == 0 && ret->n < req->count; ret->n++)
+		fill(&ret->children[ret->n]);
+	return rc;
+}
+
+static const struct core_snapshot_info snapshot = { .name = "one", .source_id = "sbx_aa" };
+
+int core_snapshot_create(struct core *core, const struct principal *who, const char *id,
+			 const char *name, struct core_snapshot_info *ret, struct err *err)
+{
+	*ret = snapshot;
+	return check_id(id, err);
+}
+
+int core_snapshot_list(struct core *core, const struct principal *who,
+		       struct core_snapshot_info **ret, size_t *ret_n, struct err *err)
+{
+	*ret = xcalloc(1, sizeof(**ret));
+	**ret = snapshot;
+	*ret_n = 1;
+	return 0;
+}
+
+int core_snapshot_remove(struct core *core, const struct principal *who, const char *name,
+			 struct err *err)
+{
+	if (str_eq(name, snapshot.name))
+		return 0;
+	return err_code(err, -ENOENT, "snapshot_not_found", "no snapshot '%.64s'", name);
+}
+
 /* ---- commands ---- */
 
 struct core_exec_call {

@@ -88,7 +88,7 @@ void peer_greet(struct peer *p)
 	frame_put_marker(&p->out, (const uint8_t *)"another nonce!!!");
 	peer_put_ack(p, 0);
 	frame_put_marker(&p->out, p->in.nonce);
-	peer_put_ack(p, 0xf);
+	peer_put_ack(p, PROTO_APPLIED_ALL);
 	peer_flush(p);
 }
 

@@ -20,6 +20,7 @@ struct peer {
 	struct buf out;
 	uint16_t hello_flags;
 	char hostname[64];
+	atomic_int freeze_timeout_ms, n_thaws; /* what the host asked of the freezer */
 	atomic_bool stop;
 };
 

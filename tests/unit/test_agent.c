@@ -331,7 +331,7 @@ static void half_frame_script(struct peer *p)
 	while (peer_next(p) != FRAME_MARKER)
 		;
 	frame_put_marker(&p->out, p->in.nonce);
-	peer_put_ack(p, 0xf);
+	peer_put_ack(p, PROTO_APPLIED_ALL);
 	peer_flush(p);
 	peer_be_quiet(p);
 }
@@ -637,7 +637,7 @@ static void misbehave(struct peer *p, enum misdeed misdeed, uint32_t handle)
 		frame_end(&p->out, frame_begin(&p->out, PROTO_EXIT, 0, handle));
 		break;
 	case SECOND_HELLO:
-		peer_put_ack(p, 0xf);
+		peer_put_ack(p, PROTO_APPLIED_ALL);
 		break;
 	case NEW_MARKER:
 		frame_put_marker(&p->out, p->in.nonce);
@@ -816,6 +816,109 @@ static void test_ping_gives_up(void **state)
 	assert_string_equal(err_code_of(&err), "agent_timeout");
 }
 
+/* ---- freezing ---- */
+
+/* Answers every FREEZE and THAW with what the script's name says, whatever was asked. */
+static void answer_freezer(struct peer *p, uint64_t token_shift, bool obedient)
+{
+	while (peer_next(p) == FRAME_FRAME) {
+		bool freeze = p->in.header.type == PROTO_FREEZE;
+		uint64_t token = frame_get_u64(&p->in.payload);
+		size_t frame;
+
+		if (!freeze && p->in.header.type != PROTO_THAW)
+			continue;
+		if (freeze)
+			atomic_store(&p->freeze_timeout_ms, (int)frame_get_u32(&p->in.payload));
+		else
+			atomic_fetch_add(&p->n_thaws, 1);
+		frame = frame_begin(&p->out, PROTO_FREEZER, 0, 0);
+		frame_put_u64(&p->out, token + token_shift);
+		frame_put_u8(&p->out, freeze == obedient);
+		frame_put_u8(&p->out, true);
+		frame_end(&p->out, frame);
+		peer_flush(p);
+	}
+}
+
+static void freezing_script(struct peer *p)
+{
+	peer_greet(p);
+	answer_freezer(p, 0, true);
+}
+
+static void unable_script(struct peer *p)
+{
+	peer_greet(p);
+	answer_freezer(p, 0, false);
+}
+
+static void another_token_script(struct peer *p)
+{
+	peer_greet(p);
+	answer_freezer(p, 1000, true);
+}
+
+static void test_freeze_and_thaw(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	play(f, freezing_script);
+	must_open(f);
+	assert_int_equal(agent_freeze(f->agent, IN_MS(4000), &err), 0);
+	/* The guest gives up before the host does. */
+	assert_in_range(atomic_load(&f->peer.freeze_timeout_ms), 1, 3000);
+	assert_int_equal(agent_thaw(f->agent, IN_MS(4000), &err), 0);
+}
+
+static void test_a_guest_that_cannot_freeze(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT, thaw_err = ERR_INIT;
+
+	play(f, unable_script);
+	must_open(f);
+	assert_int_equal(agent_freeze(f->agent, IN_MS(4000), &err), -EBUSY);
+	assert_string_equal(err_code_of(&err), "freeze_failed");
+	assert_int_equal(agent_thaw(f->agent, IN_MS(4000), &thaw_err), -EBUSY);
+	assert_non_null(strstr(thaw_err.message, "go on"));
+}
+
+/* An answer to nothing is ignored, and a freeze that nobody waits for any more is taken back. */
+static void test_a_freeze_given_up_is_taken_back(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	play(f, another_token_script);
+	must_open(f);
+	assert_int_equal(agent_freeze(f->agent, IN_MS(200), &err), -ETIMEDOUT);
+	assert_string_equal(err_code_of(&err), "agent_timeout");
+	wait_for(&f->peer.n_thaws, 1);
+	assert_int_equal(atomic_load(&f->closed), 0);
+}
+
+static void without_generation_script(struct peer *p)
+{
+	peer_accept(p);
+	peer_next(p);
+	frame_put_marker(&p->out, p->in.nonce);
+	peer_put_ack(p, PROTO_APPLIED_ALL & ~PROTO_APPLIED_GENERATION);
+	peer_flush(p);
+	peer_be_quiet(p);
+}
+
+static void test_a_guest_that_tells_nobody(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = ERR_INIT;
+
+	play(f, without_generation_script);
+	assert_int_equal(open_agent(f, 5000, &err), -EPROTO);
+	assert_null(f->agent);
+}
+
 #define AGENT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -837,6 +940,10 @@ int main(void)
 		AGENT_TEST(test_endless_frames_cost_no_memory),
 		AGENT_TEST(test_a_guest_that_reads_nothing),
 		AGENT_TEST(test_ping_gives_up),
+		AGENT_TEST(test_freeze_and_thaw),
+		AGENT_TEST(test_a_guest_that_cannot_freeze),
+		AGENT_TEST(test_a_freeze_given_up_is_taken_back),
+		AGENT_TEST(test_a_guest_that_tells_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

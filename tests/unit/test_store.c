@@ -14,8 +14,10 @@
 #include "store/accounts.h"
 #include "store/db.h"
 #include "store/idempotency.h"
+#include "store/intervals.h"
 #include "store/meta.h"
 #include "store/sandboxes.h"
+#include "store/snapshots.h"
 
 struct fixture {
 	char dir[SCRATCH_SIZE];
@@ -440,6 +442,101 @@ static void test_keys_are_found_by_hash(void **state)
 	assert_int_equal(keys_insert(&txn, &key, NULL), -EEXIST); /* no such account */
 }
 
+/* ---- pausing, intervals, snapshots ---- */
+
+static void test_pausing_and_its_intervals(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	_cleanup_free_ struct interval_row *intervals = NULL;
+	struct sandbox_row row = { 0 }, *rows = NULL;
+	const struct sandbox_end end = { .status = "destroyed",
+					 .started_unix_ms = 900,
+					 .ended_unix_ms = 1000,
+					 .reason = "expired",
+					 .reason_text = "" };
+	int64_t n = 0, total = 0;
+	size_t count = 0;
+
+	row = row_of("sbx_p", "acc_1", "running", 1, 50);
+	insert(f->db, &row, NULL, 0);
+	assert_int_equal(db_begin_write(f->db, &txn, NULL), 0);
+	assert_int_equal(sandboxes_set_started(&txn, "sbx_p", 100, NULL), 0);
+	assert_int_equal(intervals_begin(&txn, "sbx_p", 1, 100, NULL), 0);
+	assert_int_equal(intervals_begin(&txn, "sbx_p", 1, 100, NULL), -EEXIST);
+	assert_int_equal(sandboxes_set_pausing(&txn, "sbx_p", 5000, NULL), 0);
+	assert_int_equal(sandboxes_set_pausing(&txn, "sbx_p", 5000, NULL), -ESTALE);
+	assert_int_equal(sandboxes_count_paused(&txn, "acc_1", &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(sandboxes_count_alive(&txn, "acc_1", &n, NULL), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(intervals_end(&txn, "sbx_p", 250, NULL), 0);
+	assert_int_equal(sandboxes_set_paused(&txn, "sbx_p", 260, NULL), 0);
+	assert_int_equal(sandboxes_count_alive(&txn, "acc_1", &n, NULL), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(sandboxes_paused_before(&txn, "node_1", 260, &rows, &count, NULL), 0);
+	assert_int_equal(count, 0);
+	free(rows);
+	assert_int_equal(sandboxes_paused_before(&txn, "node_1", 261, &rows, &count, NULL), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(rows[0].remaining_ms, 5000);
+	sandbox_rows_free(rows, count);
+	assert_int_equal(sandboxes_move(&txn, "sbx_p", "paused", "resuming", NULL), 0);
+	assert_int_equal(sandboxes_set_resumed(&txn, "sbx_p", 2, 9000, NULL), 0);
+	assert_int_equal(intervals_begin(&txn, "sbx_p", 2, 400, NULL), 0);
+	assert_int_equal(intervals_total(&txn, "sbx_p", 450, &total, NULL), 0);
+	assert_int_equal(total, 150 + 50);
+	assert_int_equal(sandboxes_end(&txn, "sbx_p", &end, NULL), 0);
+	assert_int_equal(intervals_end(&txn, "sbx_p", 300, NULL), 0); /* never before its start */
+	assert_int_equal(intervals_list(&txn, "sbx_p", &intervals, &count, NULL), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(intervals[0].ended_unix_ms, 250);
+	assert_int_equal(intervals[1].ended_unix_ms, 400);
+	assert_int_equal(sandboxes_get(&txn, "sbx_p", NULL, &row, NULL), 0);
+	assert_int_equal(row.started_unix_ms, 100); /* of its first run */
+	assert_int_equal(row.generation, 2);
+	assert_int_equal(row.remaining_ms, 0);
+	sandbox_row_clear(&row);
+}
+
+static void test_snapshots_have_names_of_their_account(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	struct snapshot_row row = { .id = "snp_1",
+				    .node_id = "node_1",
+				    .account_id = "acc_1",
+				    .name = "one",
+				    .template_key = "key",
+				    .labels = "{}" },
+			    found, *rows = NULL;
+	int64_t n = 0;
+	size_t count = 0;
+
+	assert_int_equal(db_begin_write(f->db, &txn, NULL), 0);
+	assert_int_equal(snapshots_insert(&txn, &row, NULL), 0);
+	str_copy(row.id, sizeof(row.id), "snp_2");
+	assert_int_equal(snapshots_insert(&txn, &row, NULL), -EEXIST);
+	str_copy(row.account_id, sizeof(row.account_id), "acc_2");
+	assert_int_equal(snapshots_insert(&txn, &row, NULL), 0);
+	assert_int_equal(snapshots_set_ready(&txn, "snp_1", 77, NULL), 0);
+	assert_int_equal(snapshots_by_name(&txn, "acc_1", "one", &found, NULL), 0);
+	assert_string_equal(found.id, "snp_1");
+	assert_true(found.ready);
+	assert_int_equal(found.bytes, 77);
+	snapshot_row_clear(&found);
+	assert_int_equal(templates_count_users(&txn, "key", &n, NULL), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(snapshots_list(&txn, "acc_2", &rows, &count, NULL), 0);
+	assert_int_equal(count, 1);
+	assert_false(rows[0].ready);
+	snapshot_rows_free(rows, count);
+	assert_int_equal(snapshots_delete(&txn, "snp_1", NULL), 0);
+	assert_int_equal(snapshots_by_name(&txn, "acc_1", "one", &found, NULL), -ENOENT);
+	assert_int_equal(snapshots_count(&txn, "acc_1", &n, NULL), 0);
+	assert_int_equal(n, 0);
+}
+
 /* ---- damage ---- */
 
 static void test_damaged_database_is_refused(void **state)
@@ -517,6 +614,8 @@ int main(void)
 		TEST(test_lists_filter_and_page),
 		TEST(test_idempotency_keys),
 		TEST(test_keys_are_found_by_hash),
+		TEST(test_pausing_and_its_intervals),
+		TEST(test_snapshots_have_names_of_their_account),
 		TEST(test_damaged_database_is_refused),
 		TEST(test_newer_database_is_refused),
 		TEST(test_meta),

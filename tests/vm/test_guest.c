@@ -50,9 +50,7 @@ static void test_hello(void **state)
 {
 	assert_int_equal(vm.info.version, PROTO_VERSION);
 	assert_int_equal(vm.info.epoch, 7);
-	assert_int_equal(vm.info.applied, PROTO_APPLIED_ENTROPY | PROTO_APPLIED_CLOCK |
-						  PROTO_APPLIED_HOSTNAME |
-						  PROTO_APPLIED_MACHINE_ID);
+	assert_int_equal(vm.info.applied, PROTO_APPLIED_ALL);
 	assert_in_range(vm.info.mem_total_kib, 256 * 1024, 512 * 1024);
 	assert_non_null(strstr(vm.info.os_name, "Debian"));
 	assert_string_equal(vm.info.agent_version, SKERRY_VERSION);

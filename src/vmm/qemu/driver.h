@@ -21,9 +21,11 @@ struct vmm_driver {
 #define MEMORY_LINK_NAME "memory"
 #define PRELOAD_NAME	 "libskerry-qemu.so"
 
+/* The record of the VM in run_dir. -ESRCH when it is of an earlier boot of the host. */
+int record_of_this_boot(const char *run_dir, struct record *ret, struct err *err);
 /* Is the process of this pid still the one that started at start_ticks? Returns a pidfd, or -ESRCH.
  */
-int process_open(pid_t pid, uint64_t start_ticks);
+int process_pin(pid_t pid, uint64_t start_ticks);
 /* SIGKILL, and wait for its end until the deadline. */
 int process_kill(int pidfd, int64_t deadline_boottime_ms);
 /* Waits for the end of the process. 0 or -ETIMEDOUT. */

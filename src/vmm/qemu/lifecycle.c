@@ -1,21 +1,14 @@
-/* A VM's life after its start: saving, taking over, deadline, end, and clearing up after crashes.
- */
+/* A VM's life after its start: taking over, deadline, end, and clearing up after crashes. */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fd.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "vmm/qemu/driver.h"
-#include "vmm/qemu/qmp.h"
 #include "vmm/qemu/warden_client.h"
 #include "warden/cgroup.h"
 
@@ -26,116 +19,7 @@ static char *path_in(const char *run_dir, const char *name)
 	return xasprintf("%s/%s", run_dir, name);
 }
 
-/* ---- saving ---- */
-
-/* Hands QEMU the file as a member of a descriptor set, whose name it can "open". */
-static int save_device_state(struct qmp *qmp, int state_fd, int64_t deadline_ms, struct err *err)
-{
-	_cleanup_json_ json_t *set = NULL;
-	json_t *arguments;
-	char name[64];
-	int r = qmp_run(qmp, "add-fd", NULL, state_fd, deadline_ms, &set, err);
-
-	if (r < 0)
-		return r;
-	snprintf(name, sizeof(name), "/dev/fdset/%lld",
-		 (long long)json_get_int(set, "fdset-id", -1));
-	arguments = json_object();
-	json_put_str(arguments, "filename", name);
-	/* live=false: "another QEMU will not take over now", so the disks stay this one's. */
-	json_put(arguments, "live", json_false());
-	r = qmp_run(qmp, "xen-save-devices-state", arguments, -1, deadline_ms, NULL, err);
-	if (r < 0)
-		return r;
-	arguments = json_object();
-	json_put_int(arguments, "fdset-id", json_get_int(set, "fdset-id", -1));
-	return qmp_run(qmp, "remove-fd", arguments, -1, deadline_ms, NULL, err);
-}
-
-static int sync_file(const char *what, int fd, struct err *err)
-{
-	return fsync(fd) < 0 ? err_set(err, -errno, "cannot write the %s to disk: %s", what,
-				       strerrordesc_np(errno))
-			     : 0;
-}
-
-/* Where the guest wrote into its memory file, that is now complete, and read-only from here on. */
-static int finish_memory(const char *run_dir, struct err *err)
-{
-	_cleanup_free_ char *link = path_in(run_dir, MEMORY_LINK_NAME);
-	_cleanup_close_ int fd = open(link, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return errno == ENOENT ? 0
-				       : err_set(err, -errno, "cannot open the memory file: %s",
-						 strerrordesc_np(errno));
-	if (fchmod(fd, 0444) < 0)
-		return err_set(err, -errno, "cannot make the memory file read-only: %s",
-			       strerrordesc_np(errno));
-	return sync_file("memory file", fd, err);
-}
-
-static int sync_directory_of(const char *path, struct err *err)
-{
-	_cleanup_free_ char *dir = xstrdup(path);
-	char *slash = strrchr(dir, '/');
-	int r;
-
-	if (slash)
-		slash[slash == dir] = '\0';
-	r = dir_fsync(slash ? dir : ".");
-	return r < 0 ? err_set(err, r, "cannot write the directory of '%s' to disk", path) : 0;
-}
-
-int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,
-	     int64_t deadline_boottime_ms, struct err *err)
-{
-	_cleanup_close_ int state_fd =
-		open(state_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	_cleanup_free_ char *socket_path = path_in(vm->run_dir, QMP_SOCKET_NAME);
-	struct qmp qmp = QMP_INIT;
-	int r;
-
-	if (state_fd < 0)
-		return err_set(err, -errno, "cannot make '%s': %s", state_path,
-			       strerrordesc_np(errno));
-	r = qmp_open(&qmp, socket_path, deadline_boottime_ms, err);
-	if (r == 0)
-		r = qmp_run(&qmp, "stop", NULL, -1, deadline_boottime_ms, NULL, err);
-	if (r == 0)
-		r = save_device_state(&qmp, state_fd, deadline_boottime_ms, err);
-	qmp_close(&qmp);
-	if (r == 0)
-		r = sync_file("device state", state_fd, err);
-	if (r == 0)
-		r = sync_directory_of(state_path, err);
-	if (r == 0)
-		r = finish_memory(vm->run_dir, err);
-	if (r < 0) {
-		unlink(state_path);
-		return err_wrap(err, r, "cannot save the machine");
-	}
-	return 0;
-}
-
 /* ---- the record's processes ---- */
-
-/* 0 and the record when it is of this boot; -ESRCH when it is of an earlier one. */
-static int read_record(const char *run_dir, struct record *ret, struct err *err)
-{
-	_cleanup_free_ char *path = path_in(run_dir, VMM_RECORD_NAME);
-	char boot_id[37];
-	int r = record_read(path, ret, err);
-
-	if (r < 0)
-		return r;
-	r = clock_boot_id(boot_id);
-	if (r < 0)
-		return err_set(err, r, "cannot read the host's boot id");
-	return str_eq(boot_id, ret->boot_id)
-		       ? 0
-		       : err_set(err, -ESRCH, "the host has booted since the machine was started");
-}
 
 /* A warden that was killed could not write the exit; whoever finds that out does. */
 static int write_missing_exit(const char *run_dir, enum record_cause cause, const char *reason,
@@ -158,7 +42,7 @@ static int write_missing_exit(const char *run_dir, enum record_cause cause, cons
 static int kill_recorded(pid_t pid, uint64_t start_ticks, int64_t deadline_ms, const char *what,
 			 struct err *err)
 {
-	_cleanup_close_ int pidfd = process_open(pid, start_ticks);
+	_cleanup_close_ int pidfd = process_pin(pid, start_ticks);
 
 	if (pidfd == -ESRCH)
 		return 0;
@@ -175,7 +59,7 @@ int vmm_sweep(struct vmm_driver *driver, const char *name, const char *run_dir, 
 	int64_t deadline_ms = clock_boottime_ms() + SWEEP_MS;
 	struct record record;
 	struct cgroup group;
-	int r = read_record(run_dir, &record, err);
+	int r = record_of_this_boot(run_dir, &record, err);
 
 	if (r == 0)
 		r = kill_recorded(record.warden_pid, record.warden_start_ticks, deadline_ms,
@@ -196,13 +80,13 @@ int vmm_attach(struct vmm_driver *driver, const char *run_dir, struct vmm_vm *re
 {
 	struct vmm_vm vm = VMM_VM_INIT;
 	struct record record;
-	int r = read_record(run_dir, &record, err);
+	int r = record_of_this_boot(run_dir, &record, err);
 
 	if (r < 0)
 		return r;
 	if (!str_copy(vm.run_dir, sizeof(vm.run_dir), run_dir))
 		return err_set(err, -ENAMETOOLONG, "the run directory's path is too long");
-	r = process_open(record.warden_pid, record.warden_start_ticks);
+	r = process_pin(record.warden_pid, record.warden_start_ticks);
 	if (r < 0)
 		return err_set(err, r, "the machine has ended: %s",
 			       record.cause == RECORD_RUNNING ? "its warden is gone"
@@ -260,7 +144,7 @@ static int finish_for_warden(const struct vmm_vm *vm, const char *reason, bool f
 			     struct err *err)
 {
 	struct record record;
-	int r = read_record(vm->run_dir, &record, err);
+	int r = record_of_this_boot(vm->run_dir, &record, err);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;

@@ -5,12 +5,30 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "vmm/qemu/driver.h"
 #include "warden/record.h"
 
-int process_open(pid_t pid, uint64_t start_ticks)
+int record_of_this_boot(const char *run_dir, struct record *ret, struct err *err)
+{
+	_cleanup_free_ char *path = xasprintf("%s/" VMM_RECORD_NAME, run_dir);
+	char boot_id[37];
+	int r = record_read(path, ret, err);
+
+	if (r < 0)
+		return r;
+	r = clock_boot_id(boot_id);
+	if (r < 0)
+		return err_set(err, r, "cannot read the host's boot id");
+	return str_eq(boot_id, ret->boot_id)
+		       ? 0
+		       : err_set(err, -ESRCH, "the host has booted since the machine was started");
+}
+
+int process_pin(pid_t pid, uint64_t start_ticks)
 {
 	_cleanup_close_ int pidfd = pidfd_open(pid, 0);
 	uint64_t ticks;

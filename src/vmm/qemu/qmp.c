@@ -122,8 +122,8 @@ static int send_line(struct qmp *qmp, const struct buf *line, int pass_fd, int64
 	return 0;
 }
 
-int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd,
-	    int64_t deadline_boottime_ms, json_t **ret, struct err *err)
+int qmp_send(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd,
+	     int64_t deadline_boottime_ms, struct err *err)
 {
 	_cleanup_json_ json_t *request = json_object();
 	_cleanup_buf_ struct buf line = BUF_INIT;
@@ -135,13 +135,19 @@ int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd
 	json_write(request, &line);
 	buf_append_char(&line, '\n');
 	r = send_line(qmp, &line, pass_fd, deadline_boottime_ms, err);
-	while (r == 0) {
+	return r < 0 ? err_wrap(err, r, "QMP '%s'", command) : 0;
+}
+
+int qmp_receive(struct qmp *qmp, const char *command, int64_t deadline_boottime_ms, json_t **ret,
+		struct err *err)
+{
+	for (;;) {
 		_cleanup_json_ json_t *answer = NULL;
 		json_t *value;
+		int r = read_object(qmp, deadline_boottime_ms, &answer, err);
 
-		r = read_object(qmp, deadline_boottime_ms, &answer, err);
 		if (r < 0)
-			break;
+			return err_wrap(err, r, "QMP '%s'", command);
 		value = json_object_get(answer, "error");
 		if (value)
 			return err_set(err, -EIO, "QEMU refuses '%s': %s", command,
@@ -153,7 +159,14 @@ int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd
 			*ret = json_incref(value);
 		return 0;
 	}
-	return err_wrap(err, r, "QMP '%s'", command);
+}
+
+int qmp_run(struct qmp *qmp, const char *command, json_t *arguments, int pass_fd,
+	    int64_t deadline_boottime_ms, json_t **ret, struct err *err)
+{
+	int r = qmp_send(qmp, command, arguments, pass_fd, deadline_boottime_ms, err);
+
+	return r < 0 ? r : qmp_receive(qmp, command, deadline_boottime_ms, ret, err);
 }
 
 int qmp_wait_resumed(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *err)
@@ -168,20 +181,35 @@ int qmp_wait_resumed(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *
 	return 0;
 }
 
-int qmp_open(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, struct err *err)
+int qmp_begin(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, struct err *err)
 {
-	_cleanup_json_ json_t *greeting = NULL;
 	int r = unix_connect(path, true);
 
 	if (r < 0)
 		return err_set(err, r, "cannot connect to QEMU at '%s': %s", path,
 			       strerrordesc_np(-r));
 	qmp->fd = r;
-	r = read_object(qmp, deadline_boottime_ms, &greeting, err);
-	if (r == 0 && !json_object_get(greeting, "QMP"))
-		r = err_set(err, -EPROTO, "QEMU does not greet as it should");
+	return qmp_send(qmp, "qmp_capabilities", NULL, -1, deadline_boottime_ms, err);
+}
+
+int qmp_greet(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *err)
+{
+	_cleanup_json_ json_t *greeting = NULL;
+	int r = read_object(qmp, deadline_boottime_ms, &greeting, err);
+
+	if (r < 0)
+		return r;
+	if (!json_object_get(greeting, "QMP"))
+		return err_set(err, -EPROTO, "QEMU does not greet as it should");
+	return qmp_receive(qmp, "qmp_capabilities", deadline_boottime_ms, NULL, err);
+}
+
+int qmp_open(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, struct err *err)
+{
+	int r = qmp_begin(qmp, path, deadline_boottime_ms, err);
+
 	if (r == 0)
-		r = qmp_run(qmp, "qmp_capabilities", NULL, -1, deadline_boottime_ms, NULL, err);
+		r = qmp_greet(qmp, deadline_boottime_ms, err);
 	if (r < 0)
 		qmp_close(qmp);
 	return r;

@@ -2,6 +2,9 @@
  * Starting a VM: everything it will hold is opened here and passed down as descriptors, the warden
  * jails QEMU, QEMU comes up stopped, the jail is sealed, a saved state is loaded, the guest runs.
  *
+ * The memory of a fork or of a paused VM is a template's file and pages that differ from it: the
+ * caller puts those in place (spec->fill_memory) when QEMU has mapped the file.
+ *
  * The loading of a saved state comes after the sealing because the state is what a guest left
  * behind, and QEMU reads it.
  */
@@ -80,6 +83,9 @@ static int check_spec(const struct vmm_driver *driver, const struct vmm_spec *sp
 		return err_set(err, -EINVAL, "a machine must not run as root");
 	if (!spec->memory_path && (spec->memory_shared || spec->device_state_path))
 		return err_set(err, -EINVAL, "a saved or saving machine needs a memory file");
+	if (spec->fill_memory && (spec->memory_shared || !spec->device_state_path))
+		return err_set(err, -EINVAL,
+			       "only the private memory of a restored machine is filled");
 	if (strlen(spec->run_dir) >= sizeof(((struct vmm_vm *)NULL)->run_dir))
 		return err_set(err, -ENAMETOOLONG, "the run directory's path is too long");
 	return 0;
@@ -238,6 +244,8 @@ static void warden_command(const struct vmm_driver *driver, const struct vmm_spe
 	args_option(out, "--cgroup", "%s", driver->cgroup_name);
 	args_option(out, "--uid", "%u", spec->uid);
 	args_option(out, "--expires-boottime-ms", "%lld", (long long)spec->expires_boottime_ms);
+	if (spec->freeze_at_deadline)
+		args_option(out, "--freeze-by-qmp", "%s/" QMP_SOCKET_NAME, spec->run_dir);
 	add_limits(driver, spec, s, out);
 	for (size_t i = 0; i < driver->binds.n; i++)
 		args_add(out, "%s", driver->binds.v[i]);
@@ -325,8 +333,29 @@ static int load_state(struct qmp *qmp, int state_fd, int64_t deadline_ms, struct
 	return r < 0 ? r : qmp_wait_resumed(qmp, deadline_ms, err);
 }
 
-static int bring_up(const struct vmm_spec *spec, const struct start *s, int64_t deadline_ms,
-		    struct err *err)
+/* The caller puts pages into QEMU's mapping of the memory file. QEMU waits for its state meanwhile
+ * and touches no page of the guest (-incoming defer). Its pid is looked at before and after: what
+ * was filled is the process that will run the guest. */
+static int fill_memory(struct vmm_driver *driver, const struct vmm_spec *spec, struct err *err)
+{
+	_cleanup_close_ int pidfd = -1;
+	struct vmm_vm vm = VMM_VM_INIT;
+	pid_t pid;
+	int r;
+
+	if (!spec->fill_memory)
+		return 0;
+	str_copy(vm.run_dir, sizeof(vm.run_dir), spec->run_dir);
+	r = vmm_process(driver, &vm, &pid, &pidfd, err);
+	if (r == 0)
+		r = spec->fill_memory(spec->fill_memory_arg, pid, err);
+	if (r == 0 && process_wait(pidfd, 0) == 0)
+		r = err_set(err, -ESRCH, "the VMM has ended while its memory was filled");
+	return r;
+}
+
+static int bring_up(struct vmm_driver *driver, const struct vmm_spec *spec, const struct start *s,
+		    int64_t deadline_ms, struct err *err)
 {
 	_cleanup_buf_ struct buf path = BUF_INIT;
 	struct qmp qmp = QMP_INIT;
@@ -336,6 +365,8 @@ static int bring_up(const struct vmm_spec *spec, const struct start *s, int64_t 
 	r = qmp_open(&qmp, path.data, deadline_ms, err);
 	if (r == 0)
 		r = warden_run(spec->run_dir, deadline_ms, err, "seal");
+	if (r == 0 && s->state >= 0)
+		r = fill_memory(driver, spec, err);
 	if (r == 0 && s->state >= 0)
 		r = load_state(&qmp, s->state, deadline_ms, err);
 	else if (r == 0)
@@ -389,7 +420,7 @@ int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t de
 	close(STEAL_FD(s.fds.agent_listen));
 	r = read_status(s.status_read, deadline_boottime_ms, err);
 	if (r == 0)
-		r = bring_up(spec, &s, deadline_boottime_ms, err);
+		r = bring_up(driver, spec, &s, deadline_boottime_ms, err);
 	if (r < 0) {
 		abandon(driver, spec, &warden, err);
 		return err_wrap(err, r, "cannot start the machine '%s'", spec->name);

@@ -1,0 +1,184 @@
+/*
+ * Who is paused without being asked: sandboxes that nobody uses, and those whose deadline comes and
+ * which are to be paused then instead of destroyed.
+ *
+ * Idle is one in which no command runs, to which no call or stream is connected, and for which no
+ * call came for its idle_pause_minutes. Of one that an earlier daemon started commands in it is not
+ * known whether they still run: it is left alone until it has ended or was made anew.
+ *
+ * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where
+ * it fails it is tried again; should the deadline come before, the warden freezes the VM, and it is
+ * tried further, for a time.
+ */
+#include <errno.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/exec_view.h"
+#include "core/internal.h"
+
+#define LOOK_MS		1000
+#define EARLY_MS	5000
+#define EARLY_MS_PER_GB 2000
+#define RETRY_MS	5000
+#define FROZEN_MAX_MS	(10 * 60 * 1000)
+#define DAY_MS		(24 * 60 * 60 * 1000LL)
+
+static bool deadline_comes(const struct sandbox *sb, int64_t now)
+{
+	int64_t early = EARLY_MS + sb->memory_mb * (int64_t)EARLY_MS_PER_GB / 1024;
+
+	return sb->pause_on_timeout && sb->expires_boottime_ms - now <= early;
+}
+
+static bool unused_for_long(const struct sandbox *sb, int64_t now)
+{
+	return sb->idle_pause_ms && !sb->adopted && now - sb->used_boottime_ms >= sb->idle_pause_ms;
+}
+
+/* Loop's thread: a command runs, or somebody looks at one. */
+static bool is_busy(const struct sandbox *sb)
+{
+	for (const struct exec_view *view = sb->views; view; view = view->next) {
+		if (view->events || !view->exited)
+			return true;
+	}
+	return false;
+}
+
+struct busy {
+	const struct sandbox *sb;
+	bool busy;
+};
+
+static void ask_busy(void *arg)
+{
+	struct busy *busy = arg;
+
+	busy->busy = is_busy(busy->sb);
+}
+
+/* Of one whose state cannot be saved for so long nothing can be kept. */
+static void give_up(struct sandbox *sb, const char *why)
+{
+	_cleanup_free_ char *text =
+		xasprintf("its lifetime ended and it could not be paused: %.180s", why);
+	struct err err = ERR_INIT;
+
+	sandbox_set_status(sb, SANDBOX_DESTROYING);
+	if (sandbox_finish(sb, SANDBOX_DESTROYED, "expired", text, &err) < 0)
+		sandbox_finish_later(sb, END_RETRY_MS);
+}
+
+static void pause_due(struct sandbox *sb)
+{
+	int64_t now = clock_boottime_ms();
+	struct busy busy = { .sb = sb };
+	struct err err = ERR_INIT;
+
+	if (sandbox_status(sb) != SANDBOX_RUNNING || sandbox_end_wanted(sb))
+		return;
+	loop_call(sb->core->loop, ask_busy, &busy);
+	if (!deadline_comes(sb, now) && (busy.busy || !unused_for_long(sb, now)))
+		return;
+	if (sandbox_pause(sb, &err) == 0)
+		return;
+	if (sb->pause_on_timeout && now - sb->expires_boottime_ms > FROZEN_MAX_MS &&
+	    sandbox_status(sb) == SANDBOX_RUNNING)
+		give_up(sb, err.message);
+	sb->pause_not_before_ms = clock_boottime_ms() + RETRY_MS;
+}
+
+static void pause_job(void *arg)
+{
+	_cleanup_sandbox_ struct sandbox *sb = arg;
+
+	pthread_mutex_lock(&sb->op_lock);
+	pause_due(sb);
+	pthread_mutex_unlock(&sb->op_lock);
+	sb->pause_asked = false;
+}
+
+static void look_at(struct sandbox *sb, int64_t now)
+{
+	if (sandbox_status(sb) != SANDBOX_RUNNING || sb->pause_asked ||
+	    now < sb->pause_not_before_ms)
+		return;
+	if (!deadline_comes(sb, now) && (!unused_for_long(sb, now) || is_busy(sb)))
+		return;
+	sb->pause_asked = true;
+	core_job(sb->core, pause_job, sandbox_ref(sb), 0);
+}
+
+static void on_look(void *arg)
+{
+	struct core *core = arg;
+	int64_t now = clock_boottime_ms();
+	size_t n;
+	struct sandbox **all = table_all(core, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		look_at(all[i], now);
+		sandbox_unref(all[i]);
+	}
+	free(all);
+	standby_look(core);
+	loop_timer_set(core->idle_watch, now + LOOK_MS);
+}
+
+void idle_watch_start(struct core *core)
+{
+	core->idle_watch = loop_timer_add(core->loop, clock_boottime_ms() + LOOK_MS, on_look, core);
+}
+
+void idle_watch_stop(struct core *core)
+{
+	loop_timer_remove(STEAL(core->idle_watch));
+}
+
+/* ---- paused for too long ---- */
+
+static void expire_one(struct core *core, const char *id)
+{
+	_cleanup_sandbox_ struct sandbox *sb = table_find(core, id, NULL);
+	_cleanup_free_ char *text = xasprintf("it was paused for more than %lld days",
+					      (long long)core->limits.paused_days);
+	struct err err = ERR_INIT;
+	int r = 0;
+
+	if (!sb)
+		return;
+	pthread_mutex_lock(&sb->op_lock);
+	if (sandbox_status(sb) == SANDBOX_PAUSED) {
+		sandbox_set_status(sb, SANDBOX_DESTROYING);
+		r = sandbox_finish(sb, SANDBOX_DESTROYED, "expired", text, &err);
+	}
+	pthread_mutex_unlock(&sb->op_lock);
+	if (r < 0)
+		sandbox_finish_later(sb, END_RETRY_MS);
+}
+
+void paused_expire(struct core *core)
+{
+	int64_t before = clock_unix_ms() - core->limits.paused_days * DAY_MS;
+	struct sandbox_row *rows = NULL;
+	struct err err = ERR_INIT;
+	size_t n = 0;
+	int r;
+
+	{
+		_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+		r = db_begin_read(core->db, &txn, &err);
+		if (r == 0)
+			r = sandboxes_paused_before(&txn, core->node_id, before, &rows, &n, &err);
+	}
+	if (r < 0)
+		log_warn("sandboxes paused for long cannot be looked up", "error=\"%s\"",
+			 err.message);
+	for (size_t i = 0; i < n; i++)
+		expire_one(core, rows[i].id);
+	sandbox_rows_free(rows, n);
+}

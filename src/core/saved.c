@@ -1,0 +1,316 @@
+/*
+ * A sandbox's state in a directory: the pages of its memory that differ from its template's, the
+ * state of its devices, and (but for a pause, where it stays in place) a copy of its disk.
+ *
+ * To be saved, a sandbox is held: its commands are frozen and its file system written out by its
+ * agent, then its CPUs stop. A state saved so goes on, wherever it is restored, with frozen
+ * commands until the agent has taken over an identity: so nothing of it runs with another's entropy
+ * or clock. While a sandbox is held the file DIR/held says so; it is no intent that has to be
+ * durable, because a VM that is held does not outlive its host.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/internal.h"
+#include "snapshot/compress.h"
+#include "snapshot/delta.h"
+#include "snapshot/seal.h"
+
+#define FREEZE_DEADLINE_MS 20000
+#define THAW_DEADLINE_MS   10000
+#define VM_DEADLINE_MS	   60000
+#define DEVICES_BYTES_MAX  (1u << 20) /* 17 KB were seen with QEMU 7.2 */
+
+/* ---- holding ---- */
+
+static int mark_held(struct sandbox *sb, struct err *err)
+{
+	_cleanup_close_ int fd = open(sb->held_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_set(err, -errno, "make '%s': %s", sb->held_path, strerror(errno)) : 0;
+}
+
+/* What QEMU flushes when it stops is little after this, so that the guest stands still for less. */
+static void sync_disk(struct sandbox *sb)
+{
+	_cleanup_close_ int fd = open(sb->disk_path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fdatasync(fd) < 0)
+		log_warn("a disk cannot be synced ahead of a pause", "sandbox=%s error=\"%s\"",
+			 sb->id, strerror(errno));
+}
+
+static struct agent *agent_of(struct sandbox *sb, struct err *err)
+{
+	struct agent *agent = sandbox_hold_agent(sb);
+
+	if (agent || sandbox_connect(sb, NULL, clock_boottime_ms() + CONNECT_DEADLINE_MS, err) < 0)
+		return agent;
+	agent = sandbox_hold_agent(sb);
+	if (!agent)
+		err_code(err, -EPIPE, "agent_gone", "the agent broke the channel at once");
+	return agent;
+}
+
+int saved_hold(struct sandbox *sb, struct err *err)
+{
+	struct agent *agent = agent_of(sb, err);
+	int r;
+
+	if (!agent)
+		return err && err->num < 0 ? err->num : -EPIPE;
+	r = mark_held(sb, err);
+	if (r == 0)
+		r = agent_freeze(agent, clock_boottime_ms() + FREEZE_DEADLINE_MS, err);
+	if (r == 0) {
+		sync_disk(sb);
+		r = vmm_pause(sb->core->driver, &sb->vm, clock_boottime_ms() + VM_DEADLINE_MS, err);
+	}
+	if (r < 0)
+		saved_let_go(sb);
+	return r;
+}
+
+void saved_let_go(struct sandbox *sb)
+{
+	struct err err = ERR_INIT;
+	struct agent *agent;
+	int r;
+
+	if (!sb->has_vm || sandbox_vm_has_ended(sb, 0) || access(sb->held_path, F_OK) < 0) {
+		sandbox_release_agent(sb, false);
+		return;
+	}
+	r = vmm_continue(sb->core->driver, &sb->vm, clock_boottime_ms() + VM_DEADLINE_MS, &err);
+	if (r < 0)
+		log_error("a VM cannot be continued", "sandbox=%s error=\"%s\"", sb->id,
+			  err.message);
+	agent = sandbox_hold_agent(sb);
+	if (r == 0 && agent)
+		r = agent_thaw(agent, clock_boottime_ms() + THAW_DEADLINE_MS, &err);
+	sandbox_release_agent(sb, r < 0);
+	if (r == 0 && agent) {
+		unlink(sb->held_path);
+		return;
+	}
+	if (r < 0)
+		log_warn("commands are let go on by a new connection", "sandbox=%s error=\"%s\"",
+			 sb->id, err.message);
+	sandbox_connect_later(sb);
+}
+
+/* ---- writing ---- */
+
+static char *template_file(const struct core *core, const char *key, const char *name)
+{
+	return xasprintf("%s/templates/%s/%s", core->state_dir, key, name);
+}
+
+static int check_savable(const struct sandbox_row *row, struct err *err)
+{
+	if (row->template_key[0])
+		return 0;
+	err_code(err, -ENOTSUP, "pause_failed",
+		 "sandbox '%s' was made by an earlier version of Skerry, which kept no record of "
+		 "what "
+		 "its memory is based on",
+		 row->id);
+	err_hint(err, "create a new sandbox and move the work there");
+	return -ENOTSUP;
+}
+
+static int write_files(struct sandbox *sb, pid_t pid, const char *memory_path, const char *path,
+		       bool durable, uint64_t reserve_bytes, struct err *err)
+{
+	_cleanup_free_ char *devices = xasprintf("%s/" SAVED_DEVICES, path);
+	_cleanup_free_ char *delta = xasprintf("%s/" SAVED_MEMORY, path);
+	const struct delta_options options = { .durable_soon = durable };
+	struct delta_stats stats;
+	uint64_t written = 0;
+	int r = delta_measure(pid, memory_path, &written, err);
+
+	if (r == 0)
+		r = snapshot_space(path, delta_file_bytes_max(written) + DEVICES_BYTES_MAX,
+				   reserve_bytes, err);
+	if (r == 0)
+		r = vmm_save_devices(sb->core->driver, &sb->vm, devices, durable,
+				     clock_boottime_ms() + VM_DEADLINE_MS, err);
+	if (r == 0)
+		r = delta_save(pid, memory_path, delta, &options, &stats, err);
+	if (r == 0)
+		log_debug("memory saved", "sandbox=%s bytes=%llu duration_us=%lld", sb->id,
+			  (unsigned long long)stats.file_bytes, (long long)stats.total_us);
+	return r;
+}
+
+int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
+		uint64_t reserve_bytes, struct err *err)
+{
+	_cleanup_free_ char *memory_path = template_file(sb->core, row->template_key, "memory");
+	_cleanup_close_ int pidfd = -1; /* keeps the pid from being reused */
+	pid_t pid;
+	int r = check_savable(row, err);
+
+	if (r == 0)
+		r = vmm_process(sb->core->driver, &sb->vm, &pid, &pidfd, err);
+	return r < 0 ? r : write_files(sb, pid, memory_path, path, durable, reserve_bytes, err);
+}
+
+int saved_link(const char *from_dir, const char *to_dir, struct err *err)
+{
+	const char *const names[] = { SAVED_MEMORY, SAVED_DEVICES };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_free_ char *from = xasprintf("%s/%s", from_dir, names[i]);
+		_cleanup_free_ char *to = xasprintf("%s/%s", to_dir, names[i]);
+
+		if (link(from, to) < 0)
+			return err_set(err, -errno, "link '%s' to '%s': %s", from, to,
+				       strerror(errno));
+	}
+	return 0;
+}
+
+static int take_running(struct sandbox *sb, const struct sandbox_row *row, const char *path,
+			bool durable, struct err *err)
+{
+	uint64_t reserve = (uint64_t)sb->core->limits.host_free_disk_mb_min << 20;
+	_cleanup_free_ char *disk = xasprintf("%s/" SAVED_DISK, path);
+	int r = saved_hold(sb, err);
+
+	if (r < 0)
+		return r;
+	r = saved_write(sb, row, path, durable, reserve, err);
+	if (r == 0)
+		r = start_copy_disk(sb->disk_path, disk, err);
+	saved_let_go(sb);
+	return r;
+}
+
+static int take_paused(struct sandbox *sb, const struct sandbox_row *row, const char *path,
+		       struct err *err)
+{
+	_cleanup_free_ char *disk = xasprintf("%s/" SAVED_DISK, path);
+	struct manifest manifest;
+	char id[65];
+	int r;
+
+	saved_pause_id(row, id);
+	r = saved_check(sb->core, sb->pause_dir, id, row->template_key, &manifest, err);
+	if (r == 0)
+		r = saved_link(sb->pause_dir, path, err);
+	return r < 0 ? r : start_copy_disk(sb->disk_path, disk, err);
+}
+
+int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
+	       int64_t *ret_held_ms, struct err *err)
+{
+	int64_t began = clock_boottime_ms();
+	int r = check_savable(row, err);
+
+	*ret_held_ms = 0;
+	if (r < 0)
+		return r;
+	if (sandbox_status(sb) == SANDBOX_PAUSED)
+		return take_paused(sb, row, path, err);
+	r = take_running(sb, row, path, durable, err);
+	*ret_held_ms = clock_boottime_ms() - began;
+	return r;
+}
+
+/* ---- what it is, and whether it still is ---- */
+
+void saved_pause_id(const struct sandbox_row *row, char out[65])
+{
+	snprintf(out, 65, "%s.%llu", row->id, (unsigned long long)row->generation);
+}
+
+int saved_describe(const struct core *core, const struct sandbox_row *row, const char *id,
+		   const char *kind, struct manifest *ret, struct err *err)
+{
+	_cleanup_free_ char *dir = xasprintf("%s/templates/%s", core->state_dir, row->template_key);
+	const struct shape shape = { .milli_vcpus = row->milli_vcpus };
+	int r;
+
+	*ret = (struct manifest){
+		.created_unix_ms = clock_unix_ms(),
+		.vcpus = shape_vcpus(&shape),
+		.memory_mb = row->memory_mb,
+		.disk_gb = row->disk_gb,
+	};
+	str_copy(ret->id, sizeof(ret->id), id);
+	str_copy(ret->kind, sizeof(ret->kind), kind);
+	str_copy(ret->image_digest, sizeof(ret->image_digest), row->image_digest);
+	if (!str_copy(ret->vmm_fingerprint, sizeof(ret->vmm_fingerprint),
+		      vmm_driver_fingerprint(core->driver)))
+		return err_set(err, -ENAMETOOLONG, "the VMM's fingerprint is too long");
+	r = template_memory_identity(dir, row->template_key, &ret->base, err);
+	return r;
+}
+
+static int damaged(struct err *err, const char *dir, const char *what)
+{
+	return err_code(err, -EBADMSG, "snapshot_damaged", "the saved state in '%s' %s", dir, what);
+}
+
+int saved_check(const struct core *core, const char *dir, const char *id, const char *template_key,
+		struct manifest *ret, struct err *err)
+{
+	_cleanup_free_ char *template_dir =
+		xasprintf("%s/templates/%s", core->state_dir, template_key);
+	_cleanup_free_ char *memory_path = template_file(core, template_key, "memory");
+	struct manifest_base base;
+	int r = snapshot_open(dir, vmm_driver_fingerprint(core->driver), ret, err);
+
+	if (r == 0 && id && !str_eq(ret->id, id))
+		return damaged(err, dir, "belongs to something else");
+	if (r == 0 && !str_eq(ret->base.key, template_key))
+		return damaged(err, dir, "is a difference to another template's memory");
+	if (r == 0)
+		r = template_memory_identity(template_dir, template_key, &base, err);
+	if (r == 0 && !str_eq(base.hash, ret->base.hash))
+		return damaged(err, dir, "is a difference to a memory that was made anew since");
+	if (r == 0)
+		r = snapshot_check_base(ret, memory_path, err);
+	if (r == 0 && !manifest_file(ret, SAVED_MEMORY))
+		r = snapshot_expand(dir, SAVED_MEMORY, ret, err);
+	if (r == 0)
+		r = snapshot_verify_file(dir, ret, SAVED_DEVICES, err);
+	return r;
+}
+
+/* ---- starting from it ---- */
+
+void saved_start_init(struct saved_start *start, const struct sandbox *sb,
+		      const struct sandbox_row *row, uint64_t generation)
+{
+	*start = (struct saved_start){
+		.paths = {
+			template_file(sb->core, row->template_key, "root"),
+			template_file(sb->core, row->template_key, "memory"),
+			xasprintf("%s/" SAVED_DEVICES, sb->pause_dir),
+			xasprintf("%s/" SAVED_MEMORY, sb->pause_dir),
+		},
+	};
+	start->from = (struct start_from){
+		.row = row,
+		.generation = generation,
+		.root_path = start->paths[0],
+		.memory_path = start->paths[1],
+		.devices_path = start->paths[2],
+		.delta_path = start->paths[3],
+	};
+}
+
+void saved_start_clear(struct saved_start *start)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(start->paths); i++)
+		free(STEAL(start->paths[i]));
+}

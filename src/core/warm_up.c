@@ -1,0 +1,112 @@
+/* First commands in a guest that nobody uses yet, so that those of its user find everything warm:
+ * the page cache, and under emulation the translated code. */
+#include <errno.h>
+#include <time.h>
+
+#include "base/rand.h"
+#include "core/internal.h"
+
+#define WARM_UP_DEADLINE_MS 60000
+
+/* One command, waited for. */
+struct warm_up {
+	struct agent *agent;
+	const char *exec_id;
+	const char *command;
+	struct agent_exec *exec;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool done;
+	struct err err;
+};
+
+static void warm_up_end(struct warm_up *w, const struct err *err)
+{
+	pthread_mutex_lock(&w->lock);
+	w->done = true;
+	if (err)
+		w->err = *err;
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void on_exited(void *arg, const struct agent_exit *exit)
+{
+	struct err err = ERR_INIT;
+
+	if (exit->exit_code == 0) {
+		warm_up_end(arg, NULL);
+		return;
+	}
+	err_set(&err, -EIO, "the first command in the guest ended with %d", exit->exit_code);
+	warm_up_end(arg, &err);
+}
+
+static void on_failed(void *arg, const struct err *err)
+{
+	warm_up_end(arg, err);
+}
+
+static void start_warm_up(void *arg)
+{
+	static const struct agent_exec_events events = {
+		.exited = on_exited,
+		.failed = on_failed,
+		.lost = on_failed,
+	};
+	struct warm_up *w = arg;
+	const struct agent_exec_spec spec = {
+		.exec_id = w->exec_id,
+		.command = w->command,
+		.timeout_ms = WARM_UP_DEADLINE_MS / 2,
+	};
+
+	w->exec = agent_exec_start(w->agent, &spec, &events, w);
+}
+
+static void stop_warm_up(void *arg)
+{
+	struct warm_up *w = arg;
+
+	agent_exec_free(w->exec);
+}
+
+/* The id is a new one each time: the guest of a template knows those it was warmed up with itself.
+ */
+static int run_one(struct core *core, struct agent *agent, const char *command, struct err *err)
+{
+	char random[9], exec_id[EXEC_ID_SIZE];
+	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
+	struct timespec until;
+	bool done;
+
+	rand_hex(random, sizeof(random) - 1);
+	snprintf(exec_id, sizeof(exec_id), "exec_warm_%s", random);
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.changed, NULL);
+	loop_call(core->loop, start_warm_up, &w);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += WARM_UP_DEADLINE_MS / 1000;
+	pthread_mutex_lock(&w.lock);
+	while (!w.done && pthread_cond_timedwait(&w.changed, &w.lock, &until) != ETIMEDOUT)
+		;
+	done = w.done;
+	pthread_mutex_unlock(&w.lock);
+	loop_call(core->loop, stop_warm_up, &w);
+	pthread_cond_destroy(&w.changed);
+	pthread_mutex_destroy(&w.lock);
+	if (!done)
+		return err_set(err, -ETIMEDOUT, "the first command in the guest did not end");
+	if (w.err.num < 0 && err)
+		*err = w.err;
+	return w.err.num;
+}
+
+int warm_up(struct core *core, struct agent *agent, struct err *err)
+{
+	/* What the first commands of most sandboxes touch: the shells, and the way to them. */
+	int r = run_one(core, agent, "true", err);
+
+	return r < 0 ? r
+		     : run_one(core, agent, "ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
+}

@@ -1,0 +1,75 @@
+#include "warden/pauser.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+
+#define STOP	 "{\"execute\":\"qmp_capabilities\"}{\"execute\":\"stop\"}\n"
+#define CONTINUE "{\"execute\":\"qmp_capabilities\"}{\"execute\":\"cont\"}\n"
+#define ANSWER	 "\"return\""
+#define ANSWERS	 2 /* to both commands */
+/* Sent when the CPUs stand still, before the disk is flushed, which may take long. */
+#define STOPPED "\"STOP\""
+
+static int ask(struct pauser *pauser, const char *socket_path, const char *words, bool stopping)
+{
+	size_t len = strlen(words);
+
+	pauser_drop(pauser);
+	pauser->fd = unix_connect(socket_path, true);
+	if (pauser->fd < 0)
+		return pauser->fd;
+	pauser->stopping = stopping;
+	pauser->len = 0;
+	if (send(pauser->fd, words, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) {
+		pauser_drop(pauser);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+int pauser_ask_stop(struct pauser *pauser, const char *socket_path)
+{
+	return ask(pauser, socket_path, STOP, true);
+}
+
+int pauser_ask_continue(struct pauser *pauser, const char *socket_path)
+{
+	return ask(pauser, socket_path, CONTINUE, false);
+}
+
+static size_t count(const struct pauser *pauser, const char *word)
+{
+	const char *at = pauser->text, *end = at + pauser->len;
+	size_t n = 0;
+
+	while ((at = memmem(at, (size_t)(end - at), word, strlen(word)))) {
+		at += strlen(word);
+		n++;
+	}
+	return n;
+}
+
+/* A QEMU that says more than fits is not one to listen to. */
+bool pauser_read(struct pauser *pauser)
+{
+	ssize_t n = recv(pauser->fd, pauser->text + pauser->len, sizeof(pauser->text) - pauser->len,
+			 MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n <= 0)
+		return true;
+	pauser->len += (size_t)n;
+	return pauser->len == sizeof(pauser->text) || count(pauser, ANSWER) >= ANSWERS ||
+	       (pauser->stopping && count(pauser, STOPPED) > 0);
+}
+
+void pauser_drop(struct pauser *pauser)
+{
+	cleanup_closep(&pauser->fd);
+	pauser->fd = -1;
+}
