@@ -120,7 +120,7 @@ static int write_paused(struct sandbox *sb, struct err *err)
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int64_t now = clock_unix_ms();
-	struct record record;
+	struct record record = { 0 };
 	bool recorded = record_read(path, &record, NULL) == 0 && record.cause != RECORD_RUNNING;
 	int r = db_begin_write(sb->core->db, &txn, err);
 
