@@ -12,6 +12,11 @@
 
 #include "base/str.h"
 
+/* What the header makes of them for the analyzer. */
+#undef err_set
+#undef err_code
+#undef err_wrap
+
 /* vsnprintf that never leaves half a UTF-8 character at the cut. */
 static void format_text(char *out, size_t out_size, const char *fmt, va_list ap)
 	__attribute__((format(printf, 3, 0)));

@@ -36,6 +36,20 @@ int err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf
  * err->num where err is set. */
 int err_wrap(struct err *err, int num, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+#ifdef __clang_analyzer__
+/* clang's analyzer looks at one file at a time: it is told here that an error is never a success.
+ */
+static inline int err_is_negative(int num)
+{
+	if (num >= 0)
+		__builtin_unreachable();
+	return num;
+}
+#define err_set(...)  err_is_negative(err_set(__VA_ARGS__))
+#define err_code(...) err_is_negative(err_code(__VA_ARGS__))
+#define err_wrap(...) err_is_negative(err_wrap(__VA_ARGS__))
+#endif
+
 /* The stable code: err->code, or one derived from err->num ("not_found" for ENOENT, "disk_full" for
  * ENOSPC, "invalid_argument" for EINVAL, "conflict" for EEXIST, "timeout" for ETIMEDOUT,
  * "forbidden" for EACCES and EPERM, "busy" for EAGAIN and EBUSY, else "internal"). */

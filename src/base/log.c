@@ -38,13 +38,14 @@ static bool to_journal;
 static bool stderr_is_journal(void)
 {
 	const char *value = getenv("JOURNAL_STREAM");
-	unsigned long long dev, ino;
+	char ours[48];
 	struct stat st;
-	char extra;
 
-	if (!value || sscanf(value, "%llu:%llu%c", &dev, &ino, &extra) != 2)
+	if (!value || fstat(STDERR_FILENO, &st) < 0)
 		return false;
-	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+	snprintf(ours, sizeof(ours), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
+	return str_eq(value, ours);
 }
 
 void log_init(enum log_level level)

@@ -70,11 +70,12 @@ struct loop {
 	int64_t armed_due_ms; /* what timer_fd is set to */
 };
 
-static int add_own_fd(struct loop *loop, int *fd)
+/* Events of it are known by the address of where it is kept. */
+static int add_own_fd(struct loop *loop, int fd, void *kept_at)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = fd };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = kept_at };
 
-	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, *fd, &event) < 0 ? -errno : 0;
+	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 static int open_descriptors(struct loop *loop)
@@ -90,8 +91,8 @@ static int open_descriptors(struct loop *loop)
 	loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (loop->timer_fd < 0)
 		return -errno;
-	r = add_own_fd(loop, &loop->event_fd);
-	return r < 0 ? r : add_own_fd(loop, &loop->timer_fd);
+	r = add_own_fd(loop, loop->event_fd, &loop->event_fd);
+	return r < 0 ? r : add_own_fd(loop, loop->timer_fd, &loop->timer_fd);
 }
 
 int loop_new(struct loop **ret, struct err *err)

@@ -72,7 +72,7 @@ static void save_fail(struct save *save, int r, const char *what)
 	pthread_mutex_unlock(&save->lock);
 }
 
-static int read_pages(const struct save *save, const struct segment *segment, uint8_t *buffer)
+static int read_pages(const struct save *save, const struct segment *segment, void *buffer)
 {
 	size_t left = segment->pages * save->page_bytes;
 	struct iovec local = { buffer, left };

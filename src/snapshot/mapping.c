@@ -71,7 +71,7 @@ static int take_number(const char **cursor, int base, char end, uint64_t *ret)
 	unsigned long long value;
 
 	/* strtoull would take blanks and signs */
-	if (!memchr("0123456789abcdef", **cursor, 16))
+	if (!**cursor || !strchr("0123456789abcdef", **cursor))
 		return -EBADMSG;
 	errno = 0;
 	value = strtoull(*cursor, &stop, base);

@@ -67,8 +67,9 @@ int snapshot_draft(const char *dir, struct snapshot_draft *ret, struct err *err)
 			       strerrordesc_np(errno));
 	if (st.st_nlink == 0)
 		return err_set(err, -EAGAIN, "'%s' was swept away", draft.path);
-	*ret = draft;
-	draft = SNAPSHOT_DRAFT_INIT;
+	ret->dir = STEAL(draft.dir);
+	ret->path = STEAL(draft.path);
+	ret->fd = STEAL_FD(draft.fd);
 	return 0;
 }
 
