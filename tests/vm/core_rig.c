@@ -215,6 +215,20 @@ void rig_read_record(struct rig *rig, const char *id, struct record *ret)
 		fail_msg("record: %s", err.message);
 }
 
+void rig_set_deadline(struct rig *rig, const char *id, int64_t in_ms)
+{
+	_cleanup_sandbox_ struct sandbox *sb = table_find(rig->core, id, NULL);
+	struct err err = ERR_INIT;
+
+	assert_non_null(sb);
+	pthread_mutex_lock(&sb->op_lock);
+	if (vmm_extend(rig->driver, &sb->vm, clock_boottime_ms() + in_ms,
+		       clock_boottime_ms() + 5000, &err) < 0)
+		fail_msg("deadline: %s", err.message);
+	sb->expires_boottime_ms = clock_boottime_ms() + in_ms;
+	pthread_mutex_unlock(&sb->op_lock);
+}
+
 void rig_wait_ended(struct rig *rig, const char *id, int64_t timeout_ms, struct sandbox_info *ret)
 {
 	int64_t deadline = clock_boottime_ms() + timeout_ms;
@@ -347,16 +361,21 @@ void answer_get(struct answer *a, int64_t timeout_ms)
 	}
 }
 
+void rig_run(struct rig *rig, const char *id, const struct core_exec_request *req, struct answer *a)
+{
+	struct err err = ERR_INIT;
+
+	answer_init(a);
+	if (answer_exec(a, rig, id, req, &err) < 0)
+		fail_msg("exec: %s", err.message);
+	answer_get(a, 90000);
+}
+
 void rig_expect(struct rig *rig, const char *id, const char *command, const char *output)
 {
 	struct answer a;
-	struct err err = ERR_INIT;
 
-	answer_init(&a);
-	if (answer_exec(&a, rig, id,
-			&(struct core_exec_request){ .command = command, .wait_ms = -1 }, &err) < 0)
-		fail_msg("exec: %s", err.message);
-	answer_get(&a, 60000);
+	rig_run(rig, id, &(struct core_exec_request){ .command = command, .wait_ms = -1 }, &a);
 	if (a.failed)
 		fail_msg("exec '%s': %s", command, a.err.message);
 	if (a.result.exit_code != 0)

@@ -52,6 +52,9 @@ int rig_try_create(struct rig *rig, const struct core_create_request *more,
 void rig_destroy(struct rig *rig, const char *id);
 void rig_get(struct rig *rig, const char *id, struct sandbox_info *ret);
 void rig_read_record(struct rig *rig, const char *id, struct record *ret);
+/* The bound on minutes is the API's; a deadline in milliseconds is set where the VM takes it from.
+ */
+void rig_set_deadline(struct rig *rig, const char *id, int64_t in_ms);
 /* Waits until it has ended; ends the test after timeout_ms. */
 void rig_wait_ended(struct rig *rig, const char *id, int64_t timeout_ms, struct sandbox_info *ret);
 /* Processes by a record, directories, mounts, cgroups: nothing is left of it. */
@@ -78,5 +81,8 @@ int answer_wait_for(struct answer *a, struct rig *rig, const char *id, const cha
 		    int64_t wait_ms, uint64_t from, struct err *err);
 /* Waits for the answer; ends the test after timeout_ms. */
 void answer_get(struct answer *a, int64_t timeout_ms);
+/* Starts and waits for the answer. */
+void rig_run(struct rig *rig, const char *id, const struct core_exec_request *req,
+	     struct answer *a);
 /* Runs a command to its end, as sandbox, and expects exit code 0 and this output (NULL: any). */
 void rig_expect(struct rig *rig, const char *id, const char *command, const char *output);
