@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "loop/loop.h"
+#include "net/bpf/reason.h"
 #include "net/policy.h"
 
 struct slots;
@@ -57,7 +58,6 @@ struct slot_cidr {
 
 struct slots_config {
 	const char *instance; /* who owns what is made; the same after a restart; [a-z0-9-]{1,32} */
-	const char *name;     /* of devices and the nftables table, [a-z]{1,8}; NULL: "skerry" */
 	const char *uplink;  /* masquerade there; NULL: on every interface that is no tap of ours */
 	const char *pin_dir; /* on a bpffs, or a place to mount one; e.g. /sys/fs/bpf/skerry */
 	uint32_t range;	     /* 0: 100.64.0.0/10 */
@@ -68,25 +68,13 @@ struct slots_config {
 	size_t n_exceptions;
 };
 
-/* Why a packet did not pass. */
-enum slot_reason {
-	SLOT_DENIED_FRAME = 1,	/* malformed, fragment, options, foreign MAC, source or ethertype */
-	SLOT_DENIED_PROTOCOL,	/* neither TCP nor UDP nor an allowed ICMP */
-	SLOT_DENIED_RANGE,	/* private, link-local, metadata, multicast, reserved */
-	SLOT_DENIED_HOST,	/* an address of the host itself, or one that has no route */
-	SLOT_DENIED_NEIGHBOUR,	/* another sandbox, in none of its networks */
-	SLOT_DENIED_POLICY,	/* the rules do not allow it */
-	SLOT_DENIED_UNEXPECTED, /* towards the guest: an answer to nothing it asked */
-	SLOT_DENIED_PROXY,	/* the transparent proxy is not there */
-};
-
 struct slot_denial {
 	int64_t at_boottime_ms;
 	enum slot_reason reason;
-	uint32_t address;  /* the other side */
-	uint16_t port;	   /* its port; 0 for ICMP */
-	uint8_t protocol;  /* as in the IPv4 header */
-	uint32_t repeated; /* denials of this slot that went unreported since the last report */
+	uint32_t address;    /* the other side */
+	uint16_t port;	     /* its port; 0 for ICMP */
+	uint8_t protocol;    /* as in the IPv4 header */
+	uint64_t unreported; /* denials before this one for which there was no report */
 };
 
 /* Called on the loop's thread, for packets of an IPv4 guest that asked for something (not for
@@ -118,9 +106,11 @@ uint32_t slots_gateway(const struct slots *slots);
 uint32_t slots_inner(const struct slots *slots);
 /* Which slot has this unique address (of a name server's or proxy's client)? SLOT_NONE if none. */
 uint32_t slots_index_of(const struct slots *slots, uint32_t address);
-/* Where the transparent proxy listens: TCP, the gateway address, this port, IP_TRANSPARENT. The
- * original destination is the accepted socket's own address. 0: there is none, and what would go
- * to it is denied. */
+/* Where the transparent proxy listens: TCP, the gateway address, this port, with IP_TRANSPARENT and
+ * SO_REUSEADDR (so that its connections, which are local to the sites' addresses, do not keep a web
+ * server of the host from its port), without SO_REUSEPORT (kernels before 6.6 hand nothing to such
+ * sockets). The original destination is the accepted socket's own address, its peer's address says
+ * the slot. 0: there is no proxy, and what would go to it is denied. */
 int slots_set_proxy(struct slots *slots, uint16_t port);
 /* What the daemon's socket needs before it connects from the gateway address into a guest (TCP):
  * SO_MARK with this value. The answer to such a connection is the only unasked way into a guest. */
@@ -158,8 +148,9 @@ int slot_set_policy(struct slot *slot, const struct policy *policy, struct err *
  * POLICY_OPEN and POLICY_NOTHING nothing is opened and 0 returned. */
 int slot_allow(struct slot *slot, const char *name, uint32_t address, int64_t expires_boottime_ms);
 #define SLOT_LEARNED_MAX 4096 /* addresses a slot; the longest expired make room */
-/* Is the address in an always denied range (private, host, metadata …)? For answers of names. */
-bool slots_denied_range(const struct slots *slots, uint32_t address);
+/* Is the address always denied: in a range (private, metadata …), the host's own, or without a
+ * route? For answers of names, and before the proxy dials. */
+bool slots_denied_range(struct slots *slots, uint32_t address);
 
 /* Private networks: two slots with a network in common reach each other at their unique addresses.
  * -ENOSPC at SLOT_NETWORKS_MAX. Leaving works from the next packet on. */

@@ -138,8 +138,7 @@ struct egress_event {
 	abi_u16 remote_port_be;
 	abi_u8 protocol;
 	abi_u8 reason;
-	abi_u32 repeated;
-	abi_u32 zero;
+	abi_u64 unreported; /* as the slot's, at that time */
 };
 
 #define EGRESS_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
