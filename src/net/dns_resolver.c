@@ -46,7 +46,7 @@ struct dns_resolver {
 	char *path;
 	struct dns_servers servers;
 	size_t first_server;
-	struct timespec changed; /* of the file that was read */
+	struct stat read; /* of the file that was read */
 	int64_t looked_ms;
 	struct addr_table clients;
 	struct dns_lookup *lookups;
@@ -65,6 +65,13 @@ static int read_servers(struct dns_resolver *resolver)
 	return 0;
 }
 
+/* The time alone would not do: its grain is some milliseconds. */
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 /* A file that is being replaced, or broken for a while, leaves the servers as they were. */
 static void look_for_changes(struct dns_resolver *resolver)
 {
@@ -74,25 +81,23 @@ static void look_for_changes(struct dns_resolver *resolver)
 	if (now_ms - resolver->looked_ms < DNS_RELOAD_MS)
 		return;
 	resolver->looked_ms = now_ms;
-	if (stat(resolver->path, &st) < 0 ||
-	    memcmp(&st.st_mtim, &resolver->changed, sizeof(st.st_mtim)) == 0)
+	if (stat(resolver->path, &st) < 0 || is_same_file(&st, &resolver->read))
 		return;
 	if (read_servers(resolver) == 0)
-		resolver->changed = st.st_mtim;
+		resolver->read = st;
 }
 
 int dns_resolver_new(struct loop *loop, const char *resolv_conf, struct dns_resolver **ret,
 		     struct err *err)
 {
 	struct dns_resolver *resolver = xcalloc(1, sizeof(*resolver));
-	struct stat st;
 	int r;
 
 	resolver->loop = loop;
 	resolver->path = xstrdup(resolv_conf ? resolv_conf : DNS_RESOLV_CONF);
 	resolver->looked_ms = clock_boottime_ms();
-	if (stat(resolver->path, &st) == 0)
-		resolver->changed = st.st_mtim;
+	if (stat(resolver->path, &resolver->read) < 0)
+		resolver->read = (struct stat){ 0 };
 	r = read_servers(resolver);
 	if (r < 0 && r != -ENOENT) {
 		err_set(err, r, "cannot read the resolvers of this host from '%s': %s",
