@@ -21,6 +21,7 @@
 
 #define DATAGRAMS_PER_ROUND 64 /* then the loop's other work has its turn */
 #define DATAGRAM_MAX	    4096
+#define RECEIVE_BUFFER	    (4 * 1024 * 1024) /* bytes: a flood of one must not push out the others */
 
 struct server_client {
 	struct addr_entry entry; /* first */
@@ -302,12 +303,14 @@ static int bind_socket(const struct dns_server_config *config, int type, int *re
 		.sin_addr.s_addr = htonl(config->address),
 	};
 	_cleanup_close_ int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	const int one = 1;
+	const int one = 1, buffer = RECEIVE_BUFFER;
 	char text[INET_ADDRSTRLEN];
 	int r;
 
 	if (fd >= 0 && type == SOCK_STREAM)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	else if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
 	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
 	    (type == SOCK_DGRAM || listen(fd, DNS_TCP_TOTAL) == 0)) {
 		*ret_fd = STEAL_FD(fd);
