@@ -142,6 +142,27 @@ void frame_arp(const uint8_t mac[6], uint32_t sender, uint32_t target, bool answ
 	out->len = 42;
 }
 
+void frame_ipv6(uint8_t next_header, const void *content, size_t len, struct frame *out)
+{
+	static const uint8_t source[16] = { 0x20, 0x01, 0x0d, 0xb8, [15] = 0x77 };
+	static const uint8_t dest[16] = { 0x20, 0x01, 0x0d, 0xb8, [5] = 1, [15] = 0x88 };
+	uint8_t *at = out->data;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(at, gateway_mac, 6);
+	memcpy(at + 6, guest_mac, 6);
+	put16(at + 12, FRAME_IPV6);
+	at[14] = 0x60;
+	put16(at + 18, (unsigned int)len);
+	at[20] = next_header;
+	at[21] = 64;
+	memcpy(at + 22, source, 16);
+	memcpy(at + 38, dest, 16);
+	memcpy(at + 54, content, len);
+	out->len = 54 + len;
+	assert(out->len <= FRAME_MAX);
+}
+
 static bool l4_is_right(const struct frame_view *view, const uint8_t *l4, size_t len)
 {
 	uint32_t pseudo = pseudo_sum(view->source, view->dest, view->protocol, len);

@@ -56,6 +56,9 @@ void frame_build(const struct frame_spec *spec, struct frame *out);
 void frame_arp(const uint8_t mac[6], uint32_t sender, uint32_t target, bool answer,
 	       struct frame *out);
 
+/* IPv6 from a guest that has made itself an address: next_header and what follows it. */
+void frame_ipv6(uint8_t next_header, const void *content, size_t len, struct frame *out);
+
 struct frame_view {
 	uint16_t ethertype;
 	uint32_t source, dest;
