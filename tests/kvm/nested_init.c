@@ -1,7 +1,8 @@
 /*
  * PID 1 of the machine that test_nested starts: loads the modules (KVM among them), mounts the
- * test's image, runs /skerry/test_kvm in it with its output on the console, and turns the machine
- * off.
+ * test's image and an empty disk as its /tmp, runs the program of /skerry that the kernel's command
+ * line names (SKERRY_TEST=NAME, which the kernel hands on as a variable) with its output on the
+ * console, and turns the machine off.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,20 +52,26 @@ static void load_modules(void)
 	fclose(list);
 }
 
+/* The disks appear some time after their driver was loaded. */
+static void mount_disk(const char *disk, const char *where, const char *type, unsigned long flags)
+{
+	for (int i = 0; i < 500; i++) {
+		if (mount(disk, where, type, flags, NULL) == 0)
+			return;
+		must(i == 499 ? -1 : 0, disk);
+		usleep(10000);
+	}
+}
+
 static void mount_image(void)
 {
 	mkdir("/image", 0755);
-	for (int i = 0; i < 500; i++) {
-		if (mount("/dev/vda", "/image", "erofs", MS_RDONLY, NULL) == 0)
-			break;
-		must(i == 499 ? -1 : 0, "mount /dev/vda");
-		usleep(10000);
-	}
+	mount_disk("/dev/vda", "/image", "erofs", MS_RDONLY);
+	mount_disk("/dev/vdb", "/image/tmp", "ext4", 0);
 	must(mount("/dev", "/image/dev", NULL, MS_MOVE, NULL), "move /dev");
 	must(mount("proc", "/image/proc", "proc", 0, NULL), "mount /proc");
 	must(mount("sys", "/image/sys", "sysfs", 0, NULL), "mount /sys");
 	must(mount("cgroup", "/image/sys/fs/cgroup", "cgroup2", 0, NULL), "mount cgroup2");
-	must(mount("tmp", "/image/tmp", "tmpfs", 0, "mode=1777,size=2G"), "mount /tmp");
 	/* A root that pivot_root works on: the initramfs itself is not one. */
 	must(chdir("/image"), "enter the image");
 	must(mount(".", "/", NULL, MS_MOVE, NULL), "move the image");
@@ -74,7 +81,9 @@ static void mount_image(void)
 
 static void run_test(void)
 {
-	char *const argv[] = { "/skerry/test_kvm", NULL };
+	const char *name = getenv("SKERRY_TEST");
+	char path[128];
+	char *const argv[] = { path, NULL };
 	char *const env[] = {
 		"PATH=/usr/sbin:/usr/bin",
 		"CMOCKA_MESSAGE_OUTPUT=TAP",
@@ -87,11 +96,13 @@ static void run_test(void)
 		NULL,
 	};
 	int status = 0;
-	pid_t pid = fork();
+	pid_t pid;
 
+	snprintf(path, sizeof(path), "/skerry/%s", name ? name : "");
+	pid = fork();
 	if (pid == 0) {
 		execve(argv[0], argv, env);
-		must(-1, "execute the test");
+		must(-1, path);
 	}
 	while (wait(&status) != pid)
 		;

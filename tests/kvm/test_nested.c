@@ -1,7 +1,8 @@
 /*
- * Runs test_kvm in a machine whose processor QEMU emulates with SVM and nested paging, where
- * Debian's own KVM is real for all its guests can tell. So the KVM path is tested on any host. What
- * the inner test reports (TAP) is printed and checked line by line.
+ * Runs tests in a machine whose processor QEMU emulates with SVM and nested paging, where Debian's
+ * own KVM is real for all its guests can tell. So the KVM path is tested on any host: the driver's
+ * own test, and those of saved states and of the whole lifecycle that also run under TCG. What the
+ * inner test reports (TAP) is printed and checked line by line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,10 +25,12 @@
 #include "vmm/qemu/tsc.h"
 
 #define MEMORY_MB "3000"
-#define RUN_MS	  420000
+#define DISK	  "16G" /* sparse */
+#define RUN_MS	  600000
 #define IMAGE_MS  120000
 
 static char dir[] = "/tmp/skerry-nested-XXXXXX";
+static char image[sizeof(dir) + 16], disk[sizeof(dir) + 16], console[sizeof(dir) + 16];
 
 static const char *need(const char *name)
 {
@@ -38,25 +41,46 @@ static const char *need(const char *name)
 	return value;
 }
 
-static void make_image(const char *path)
+static void run_program(const char *const *argv, int64_t limit_ms)
+{
+	struct spawn_spec spec = SPAWN_SPEC_INIT;
+	struct err err = ERR_INIT;
+
+	spec.argv = argv;
+	if (spawn_run(&spec, clock_boottime_ms() + limit_ms, NULL, 0, NULL, NULL, &err) < 0)
+		fail_msg("%s", err.message);
+}
+
+static void make_image(void)
 {
 	_cleanup_free_ char *base = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
 	_cleanup_free_ char *preload =
 		xasprintf("%s/libskerry-qemu.so", need("SKERRY_TEST_LIB_DIR"));
 	const char *argv[] = {
-		need("SKERRY_TEST_NESTED_IMAGE"), path,	   need("SKERRY_TEST_KVM"),
-		need("SKERRY_TEST_WARDEN"),	  preload, need("SKERRY_TEST_KERNEL"),
-		need("SKERRY_TEST_INITRAMFS"),	  base,	   NULL
+		need("SKERRY_TEST_NESTED_IMAGE"),
+		image,
+		need("SKERRY_TEST_KVM"),
+		need("SKERRY_TEST_VMM_STATE"),
+		need("SKERRY_TEST_LIFECYCLE"),
+		need("SKERRY_TEST_WARDEN"),
+		preload,
+		need("SKERRY_TEST_KERNEL"),
+		need("SKERRY_TEST_INITRAMFS"),
+		base,
+		NULL,
 	};
-	struct spawn_spec spec = SPAWN_SPEC_INIT;
-	struct err err = ERR_INIT;
 
-	spec.argv = argv;
-	if (spawn_run(&spec, clock_boottime_ms() + IMAGE_MS, NULL, 0, NULL, NULL, &err) < 0)
-		fail_msg("%s", err.message);
+	run_program(argv, IMAGE_MS);
 }
 
-static void run_machine(const char *image, const char *console)
+static void make_disk(void)
+{
+	const char *argv[] = { "mke2fs", "-q", "-F", "-t", "ext4", disk, DISK, NULL };
+
+	run_program(argv, IMAGE_MS);
+}
+
+static void run_machine(const char *test)
 {
 	struct args args = ARGS_INIT;
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
@@ -78,10 +102,12 @@ static void run_machine(const char *image, const char *console)
 	args_option(&args, "-initrd", "%s", need("SKERRY_TEST_NESTED_INITRAMFS"));
 	args_option(&args, "-append",
 		    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off norandmaps "
-		    "tsc=reliable tsc_early_khz=%u",
-		    tsc_khz);
+		    "tsc=reliable tsc_early_khz=%u SKERRY_TEST=%s",
+		    tsc_khz, test);
 	args_option(&args, "-drive", "if=none,id=root,file=%s,format=raw,readonly=on", image);
 	args_option(&args, "-device", "virtio-blk-device,drive=root");
+	args_option(&args, "-drive", "if=none,id=disk,file=%s,format=raw,cache=unsafe", disk);
+	args_option(&args, "-device", "virtio-blk-device,drive=disk");
 	args_option(&args, "-serial", "file:%s", console);
 	spec.argv = (const char *const *)args.v;
 	if (spawn_run(&spec, clock_boottime_ms() + RUN_MS, NULL, 0, NULL, NULL, &err) < 0)
@@ -110,27 +136,60 @@ static void check_report(const char *text)
 		fail_msg("the machine did not run the test to its end");
 }
 
-static void driver_works_under_kvm(void **state)
+static void run_under_kvm(const char *test)
 {
-	_cleanup_free_ char *image = NULL, *console = NULL;
 	_cleanup_buf_ struct buf text = BUF_INIT;
 	int64_t from_ms = clock_boottime_ms();
 
-	assert_non_null(mkdtemp(dir));
-	image = xasprintf("%s/root.erofs", dir);
-	console = xasprintf("%s/console", dir);
-	make_image(image);
-	run_machine(image, console);
-	file_read(console, 1024 * 1024, &text);
-	printf("%s\n# the whole check took %lld ms\n", buf_str(&text),
+	unlink(disk);
+	make_disk();
+	run_machine(test);
+	file_read(console, 4 * 1024 * 1024, &text);
+	printf("%s\n# %s under KVM took %lld ms\n", buf_str(&text), test,
 	       (long long)(clock_boottime_ms() - from_ms));
-	tree_remove(dir);
 	check_report(buf_str(&text));
 }
 
-int main(void)
+static void driver_works_under_kvm(void **state)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(driver_works_under_kvm) };
+	run_under_kvm("test_kvm");
+}
 
-	return cmocka_run_group_tests_name("nested", tests, NULL, NULL);
+static void state_is_kept_under_kvm(void **state)
+{
+	run_under_kvm("test_vmm_state");
+}
+
+static void lifecycle_works_under_kvm(void **state)
+{
+	run_under_kvm("test_lifecycle");
+}
+
+static int make_files(void **state)
+{
+	assert_non_null(mkdtemp(dir));
+	snprintf(image, sizeof(image), "%s/root.erofs", dir);
+	snprintf(disk, sizeof(disk), "%s/disk", dir);
+	snprintf(console, sizeof(console), "%s/console", dir);
+	make_image();
+	return 0;
+}
+
+static int remove_files(void **state)
+{
+	tree_remove(dir);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(driver_works_under_kvm),
+		cmocka_unit_test(state_is_kept_under_kvm),
+		cmocka_unit_test(lifecycle_works_under_kvm),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests_name("nested", tests, make_files, remove_files);
 }

@@ -87,11 +87,12 @@ void rig_open(struct rig *rig)
 	const struct vmm_config vmm = {
 		.warden_path = env_path("SKERRY_TEST_WARDEN"),
 		.qemu_path = "/usr/bin/qemu-system-x86_64",
+		.qemu_kvm_path = "/usr/bin/qemu-system-x86_64-microvm",
 		.kernel_path = env_path("SKERRY_TEST_KERNEL"),
 		.initramfs_path = env_path("SKERRY_TEST_INITRAMFS"),
 		.lib_dir = env_path("SKERRY_TEST_LIB_DIR"),
 		.cache_dir = rig->dir,
-		.accel = "tcg",
+		.accel = getenv("SKERRY_TEST_ACCEL") ?: "tcg",
 		.cgroup_name = rig->cgroup,
 	};
 	struct core_config config = { .state_dir = state, .limits = rig->limits };
