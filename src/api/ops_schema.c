@@ -89,7 +89,8 @@ static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 		json_put(schema, "default", ops_limit_json(limits, arg->limit_default));
 	else if (arg->default_json && surface == OP_SURFACE_REST)
 		json_put(schema, "default", parse_own(arg->default_json));
-	if (arg->description)
+	/* On MCP every word is in every agent's context, and an id's name says all. */
+	if (arg->description && !(surface == OP_SURFACE_MCP && arg->flags & ARG_IN_PATH))
 		json_put_str(schema, "description", arg->description);
 	return schema;
 }
@@ -142,6 +143,9 @@ json_t *ops_output_schema(const struct op *op, enum op_surface surface)
 			json_array_append_new(required, json_string(field->name));
 	}
 	json_put(schema, "properties", properties);
-	json_put(schema, "required", required);
+	if (surface == OP_SURFACE_REST)
+		json_put(schema, "required", required);
+	else
+		json_decref(required);
 	return schema;
 }

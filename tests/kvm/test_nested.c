@@ -26,7 +26,7 @@
 
 #define MEMORY_MB "3000"
 #define DISK	  "16G" /* sparse */
-#define RUN_MS	  600000
+#define RUN_MS	  900000
 #define IMAGE_MS  120000
 
 static char dir[] = "/tmp/skerry-nested-XXXXXX";
