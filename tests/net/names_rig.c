@@ -24,7 +24,7 @@
 #define SKIPPED	   77
 #define COMMAND_MS 20000
 
-static int host_ns = -1, guest_ns = -1;
+static int host_ns = -1, guest_ns = -1, internet_ns = -1;
 
 static void enter(int ns)
 {
@@ -42,8 +42,8 @@ static void run(int ns, const char *command)
 	int r;
 
 	spec.argv = argv;
-	spec.keep_fds = (const int[]){ host_ns, guest_ns };
-	spec.n_keep_fds = 2;
+	spec.keep_fds = (const int[]){ host_ns, guest_ns, internet_ns };
+	spec.n_keep_fds = 3;
 	enter(ns);
 	r = spawn_run(&spec, clock_boottime_ms() + COMMAND_MS, NULL, 0, NULL, NULL, &err);
 	enter(host_ns);
@@ -81,16 +81,19 @@ void rig_make_world(void)
 		exit(SKIPPED);
 	}
 	guest_ns = new_namespace();
+	internet_ns = new_namespace();
 	host_ns = new_namespace();
 	wire = xasprintf("ip link set lo up\n"
 			 "ip link add v0 type veth peer name g0\n"
 			 "ip link set g0 netns /proc/self/fd/%d\n"
 			 "ip address add 100.64.0.1/10 dev v0\n"
 			 "ip link set v0 up\n"
-			 "ip address add 198.51.100.1/32 dev lo\n"
-			 "ip address add 198.51.100.2/32 dev lo\n"
-			 "ip address add 198.51.100.3/32 dev lo\n",
-			 guest_ns);
+			 "ip link add v1 type veth peer name i0\n"
+			 "ip link set i0 netns /proc/self/fd/%d\n"
+			 "ip address add 203.0.113.1/24 dev v1\n"
+			 "ip link set v1 up\n"
+			 "ip route add 198.51.100.0/24 via 203.0.113.2\n",
+			 guest_ns, internet_ns);
 	rig_run(wire);
 	rig_run_guest("ip link set lo up\n"
 		      "ip link set g0 up\n"
@@ -98,6 +101,13 @@ void rig_make_world(void)
 		      "ip address add 100.64.1.3/10 dev g0\n"
 		      "ip address add 100.64.1.9/10 dev g0\n"
 		      "ip route add default via 100.64.0.1\n");
+	run(internet_ns, "ip link set lo up\n"
+			 "ip link set i0 up\n"
+			 "ip address add 203.0.113.2/24 dev i0\n"
+			 "ip address add 198.51.100.1/32 dev lo\n"
+			 "ip address add 198.51.100.2/32 dev lo\n"
+			 "ip address add 198.51.100.3/32 dev lo\n"
+			 "ip route add default via 203.0.113.1\n");
 }
 
 struct sockaddr_in rig_address(uint32_t address, uint16_t port)
@@ -109,15 +119,35 @@ struct sockaddr_in rig_address(uint32_t address, uint16_t port)
 	};
 }
 
-int rig_guest_socket(uint32_t guest, int type)
+/* A socket belongs to the namespace of the thread that made it. */
+static int socket_in(int ns, int type)
 {
-	const struct sockaddr_in address = rig_address(guest, 0);
 	int fd;
 
-	enter(guest_ns);
+	enter(ns);
 	fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 	enter(host_ns);
 	assert_true(fd >= 0);
+	return fd;
+}
+
+int rig_site_listen(uint32_t site, uint16_t port)
+{
+	const struct sockaddr_in address = rig_address(site, port);
+	int fd = socket_in(site == HOST_PUBLIC ? host_ns : internet_ns, SOCK_STREAM);
+	const int one = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	return fd;
+}
+
+int rig_guest_socket(uint32_t guest, int type)
+{
+	const struct sockaddr_in address = rig_address(guest, 0);
+	int fd = socket_in(guest_ns, type);
+
 	assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
 	return fd;
 }

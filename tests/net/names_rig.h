@@ -3,8 +3,8 @@
  * own: a host with resolvers and sites, and guests behind a wire. Nothing of it is on the machine's
  * network, and all of it is gone with the test's process.
  *
- *   guests (namespace, GUEST_A, GUEST_B, STRANGER) --wire-- host (namespace): GATEWAY, SITE_*,
- * resolvers
+ *   guests (GUEST_A, GUEST_B, STRANGER) --wire-- host (GATEWAY, resolvers) --wire-- internet
+ * (SITE_*)
  *
  * The kernel's part (egress program) is played by a table here: which addresses were opened for
  * whom.
@@ -25,10 +25,11 @@
 #define STRANGER 0x64400109U /* an address that belongs to no client */
 
 /* Documentation's networks play the internet. */
-#define SITE_ONE   0xc6336401U /* 198.51.100.1 */
-#define SITE_TWO   0xc6336402U
-#define SITE_THREE 0xc6336403U
-#define NOBODY	   0xc6336463U /* no site is there; the wire leads to the host all the same */
+#define SITE_ONE    0xc6336401U /* 198.51.100.1 */
+#define SITE_TWO    0xc6336402U
+#define SITE_THREE  0xc6336403U
+#define HOST_PUBLIC 0xcb007101U /* 203.0.113.1: the host's own, on the internet's side */
+#define NOBODY	    0xc6336463U /* no site is there; the wire leads to the host all the same */
 
 /* Makes the namespaces. Call first, while the process has one thread; exits with 77 (skipped) and a
  * word of why where that is not possible. */
@@ -39,6 +40,8 @@ void rig_run_guest(const char *command);
 /* A socket of a guest, bound to its address. type as socket(2). */
 int rig_guest_socket(uint32_t guest, int type);
 int rig_guest_connect(uint32_t guest, uint32_t address, uint16_t port); /* TCP; -errno */
+/* A listening TCP socket of a site, or of the host at HOST_PUBLIC. */
+int rig_site_listen(uint32_t site, uint16_t port);
 struct sockaddr_in rig_address(uint32_t address, uint16_t port);
 
 #define RIG_LOG_MAX 4096
