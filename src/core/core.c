@@ -42,6 +42,16 @@ struct core *core_enter(struct core *core, struct err *err)
 	return NULL;
 }
 
+bool core_is_stopping(struct core *core)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&core->work_lock);
+	stopping = core->stopping;
+	pthread_mutex_unlock(&core->work_lock);
+	return stopping;
+}
+
 void core_leave(struct core *core)
 {
 	pthread_mutex_lock(&core->work_lock);

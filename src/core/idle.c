@@ -125,6 +125,7 @@ static void on_look(void *arg)
 	}
 	free(all);
 	standby_look(core);
+	shrink_look(core);
 	loop_timer_set(core->idle_watch, now + LOOK_MS);
 }
 

@@ -72,7 +72,9 @@ struct core {
 	pthread_rwlock_t snapshots_lock;
 
 	struct standby *standby;
-	atomic_bool recovered; /* what has no row is not swept any more */
+	atomic_bool shrinking;		    /* a job of shrink.c is under way */
+	_Atomic int64_t shrink_boottime_ms; /* not before */
+	atomic_bool recovered;		    /* what has no row is not swept any more */
 
 	/* loop's thread */
 	struct loop_timer *housekeeping;
@@ -83,6 +85,8 @@ struct core {
 
 /* ---- core.c: work that core_free waits for ---- */
 
+/* The core is being freed: long work in the background ends early. */
+bool core_is_stopping(struct core *core);
 /* NULL with err set ("shutting_down") when the core is being freed. */
 struct core *core_enter(struct core *core, struct err *err);
 void core_leave(struct core *core);
@@ -404,6 +408,15 @@ void idle_watch_start(struct core *core);
 void idle_watch_stop(struct core *core);
 /* [worker] Destroys what has been paused for too long. */
 void paused_expire(struct core *core);
+
+/* ---- shrink.c ---- */
+
+/* Loop's thread, every second: once a minute makes small what has been paused for long, on a
+ * worker. */
+void shrink_look(struct core *core);
+/* [worker] Makes small what was paused before then, one after the other. Returns how many it made
+ * small. */
+size_t shrink_paused(struct core *core, int64_t before_unix_ms);
 
 /* ---- standby.c ---- */
 

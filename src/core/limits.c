@@ -62,6 +62,7 @@ static const struct number_limit numbers[] = {
 	LIMIT(snapshots_per_account, 20, 0, 100000),
 	LIMIT(paused_per_account, 100, 0, 100000),
 	LIMIT(paused_days, 30, 1, 36500),
+	LIMIT(compress_paused_after_minutes, 60, 0, 525600),
 	LIMIT(resume_minutes_min, 5, 1, 1440),
 	LIMIT(standby_per_template, 0, 0, 1000),
 	LIMIT(standby_free_memory_mb_min, 2048, 0, 1024 * 1024 * 1024),

@@ -50,8 +50,9 @@ struct core_limits {
 	int64_t workers, worker_queue_max;
 	int64_t snapshots_per_account;
 	int64_t paused_per_account;
-	int64_t paused_days;	      /* a sandbox paused for longer is destroyed */
-	int64_t resume_minutes_min;   /* what a resumed sandbox has left at least */
+	int64_t paused_days;		       /* a sandbox paused for longer is destroyed */
+	int64_t compress_paused_after_minutes; /* states of paused sandboxes; 0: never */
+	int64_t resume_minutes_min;	       /* what a resumed sandbox has left at least */
 	int64_t standby_per_template; /* sandboxes of the default shape that stand ready; 0: none */
 	int64_t standby_free_memory_mb_min; /* with less memory available they are given up */
 	int64_t host_free_disk_mb_min;	    /* below this, creating answers disk_full */

@@ -24,7 +24,9 @@ struct stream {
 	int in_fd, out_fd;
 	ZSTD_CCtx *compress; /* one of the two */
 	ZSTD_DCtx *expand;
-	struct hash_stream *hash; /* of the compressed side */
+	struct hash_stream *hash;	    /* of the compressed side */
+	const struct compress_hooks *hooks; /* NULL, or those of a compression in the background */
+	uint64_t in_bytes;
 	uint64_t out_bytes;
 	uint64_t out_bytes_max;
 	char *in, *out;
@@ -105,6 +107,17 @@ static int stream_push(struct stream *s, ZSTD_inBuffer *in, bool last, bool *ret
 	return 0;
 }
 
+/* What lies idle need not stand in the page cache, and what is written should reach the disk as it
+ * comes, not all of it at the fsync. Hints: their results do not matter. */
+static void stream_pass(struct stream *s, size_t in_bytes)
+{
+	if (!s->hooks)
+		return;
+	posix_fadvise(s->in_fd, (off_t)s->in_bytes, (off_t)in_bytes, POSIX_FADV_DONTNEED);
+	sync_file_range(s->out_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	s->in_bytes += in_bytes;
+}
+
 static int stream_run(struct stream *s, struct err *err)
 {
 	bool open = true, last;
@@ -114,6 +127,8 @@ static int stream_run(struct stream *s, struct err *err)
 		ZSTD_inBuffer in = { s->in, n < 0 ? 0 : (size_t)n, 0 };
 		int r;
 
+		if (s->hooks && s->hooks->cancelled && s->hooks->cancelled(s->hooks->arg))
+			return err_set(err, -ECANCELED, "it is not wanted any more");
 		if (n < 0)
 			return err_code(err, (int)n, CODE_SNAPSHOT_DAMAGED, "cannot read: %s",
 					strerrordesc_np((int)-n));
@@ -125,6 +140,7 @@ static int stream_run(struct stream *s, struct err *err)
 		r = stream_push(s, &in, last, &open, err);
 		if (r < 0)
 			return r;
+		stream_pass(s, in.size);
 	} while (!last);
 	if (s->expand && open)
 		return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED,
@@ -132,12 +148,13 @@ static int stream_run(struct stream *s, struct err *err)
 	return 0;
 }
 
-static int compress_file(const char *in, const char *out, int level, struct manifest_file *file,
+static int compress_file(const char *in, const char *out, int level,
+			 const struct compress_hooks *hooks, struct manifest_file *file,
 			 struct err *err)
 {
-	_cleanup_(stream_clear) struct stream s = { .in_fd = -1,
-						    .out_fd = -1,
-						    .out_bytes_max = UINT64_MAX };
+	_cleanup_(stream_clear) struct stream s = {
+		.in_fd = -1, .out_fd = -1, .hooks = hooks, .out_bytes_max = UINT64_MAX
+	};
 	uint8_t hash[HASH_SIZE];
 	int r;
 
@@ -197,6 +214,8 @@ struct form {
 
 struct change {
 	const char *dir;
+	int level;			    /* of a compression */
+	const struct compress_hooks *hooks; /* may be NULL */
 	int lock_fd;
 	struct manifest manifest;
 	struct form plain, small;
@@ -246,11 +265,24 @@ static struct manifest_file *entry_of(struct change *change, const char *name)
 	return NULL;
 }
 
+/* From here on the manifest may speak of the new file. Rewriting it fsyncs the directory too. If
+ * that fails, either manifest may be the one on disk: both files stay, and a sweep drops the one
+ * that is not listed. */
+static int change_list(struct change *change, const struct form *old, struct err *err)
+{
+	int r = snapshot_rewrite_manifest(change->dir, &change->manifest, err);
+
+	if (r == 0)
+		unlink(old->path); /* if not now, then by a sweep */
+	return r;
+}
+
 /* The new file is whole: gives it its name, makes the manifest speak of it, drops the old one. */
 static int change_finish(struct change *change, struct manifest_file *entry,
 			 const struct manifest_file *now, const struct form *old,
 			 const struct form *new, struct err *err)
 {
+	const struct compress_hooks *hooks = change->hooks;
 	int r;
 
 	if (rename(change->new_path, new->path) < 0)
@@ -258,37 +290,37 @@ static int change_finish(struct change *change, struct manifest_file *entry,
 			       strerrordesc_np(errno));
 	*entry = *now;
 	r = snapshot_verify_file(change->dir, &change->manifest, now->name, err);
+	if (r == 0 && hooks && hooks->lock)
+		r = hooks->lock(hooks->arg, err);
 	if (r < 0) {
 		unlink(new->path);
 		return r;
 	}
-	/* Fsyncs the directory too. If it fails, either manifest may be the one on disk: both files
-	 * stay, and a sweep drops the one that is not listed. */
-	r = snapshot_rewrite_manifest(change->dir, &change->manifest, err);
-	if (r < 0)
-		return r;
-	unlink(old->path); /* if not now, then by a sweep */
-	return 0;
+	r = change_list(change, old, err);
+	if (hooks && hooks->unlock)
+		hooks->unlock(hooks->arg);
+	return r;
 }
 
 /* Makes change->new_path of an entry and fills in how it will be listed, but for the name. */
-typedef int (*convert_fn)(const struct change *change, const struct manifest_file *entry, int level,
+typedef int (*convert_fn)(const struct change *change, const struct manifest_file *entry,
 			  struct manifest_file *now, struct err *err);
 
 static int convert_to_small(const struct change *change, const struct manifest_file *entry,
-			    int level, struct manifest_file *now, struct err *err)
+			    struct manifest_file *now, struct err *err)
 {
 	int r = snapshot_verify_file(change->dir, &change->manifest, entry->name, err);
 
 	if (r == 0)
-		r = compress_file(change->plain.path, change->new_path, level, now, err);
+		r = compress_file(change->plain.path, change->new_path, change->level,
+				  change->hooks, now, err);
 	now->plain_bytes = entry->bytes;
 	str_copy(now->plain_hash, sizeof(now->plain_hash), entry->hash);
 	return r;
 }
 
 static int convert_to_plain(const struct change *change, const struct manifest_file *entry,
-			    int level, struct manifest_file *now, struct err *err)
+			    struct manifest_file *now, struct err *err)
 {
 	now->bytes = entry->plain_bytes;
 	str_copy(now->hash, sizeof(now->hash), entry->plain_hash);
@@ -297,7 +329,7 @@ static int convert_to_plain(const struct change *change, const struct manifest_f
 
 /* Nothing is done where the file has the new form already. */
 static int change_run(struct change *change, const struct form *old, const struct form *new,
-		      convert_fn convert, int level, struct err *err)
+		      convert_fn convert, struct err *err)
 {
 	struct manifest_file *entry = entry_of(change, old->name), now = { 0 };
 	int r;
@@ -307,7 +339,7 @@ static int change_run(struct change *change, const struct form *old, const struc
 	if (!entry)
 		return err_code(err, -ENOENT, CODE_SNAPSHOT_INCOMPLETE,
 				"the snapshot has no file '%s'", change->plain.name);
-	r = convert(change, entry, level, &now, err);
+	r = convert(change, entry, &now, err);
 	if (r == 0) {
 		str_copy(now.name, sizeof(now.name), new->name);
 		r = change_finish(change, entry, &now, old, new, err);
@@ -317,15 +349,19 @@ static int change_run(struct change *change, const struct form *old, const struc
 	return r;
 }
 
-int snapshot_compress(const char *dir, const char *name, int level, struct manifest *ret,
-		      struct err *err)
+int snapshot_compress(const char *dir, const char *name, int level,
+		      const struct compress_hooks *hooks, struct manifest *ret, struct err *err)
 {
-	_cleanup_(change_clear) struct change change = { .lock_fd = -1 };
+	_cleanup_(change_clear) struct change change = {
+		.lock_fd = -1,
+		.level = level,
+		.hooks = hooks,
+	};
 	int r = change_begin(&change, dir, name, err);
 
 	if (r < 0)
 		return r;
-	r = change_run(&change, &change.plain, &change.small, convert_to_small, level, err);
+	r = change_run(&change, &change.plain, &change.small, convert_to_small, err);
 	if (r < 0)
 		return err_wrap(err, r, "compress '%s'", change.plain.path);
 	if (ret)
@@ -340,7 +376,7 @@ int snapshot_expand(const char *dir, const char *name, struct manifest *ret, str
 
 	if (r < 0)
 		return r;
-	r = change_run(&change, &change.small, &change.plain, convert_to_plain, 0, err);
+	r = change_run(&change, &change.small, &change.plain, convert_to_plain, err);
 	if (r < 0)
 		return err_wrap(err, r, "expand '%s'", change.small.path);
 	if (ret)

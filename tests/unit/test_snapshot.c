@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -417,14 +418,14 @@ static void small_and_back(void **state)
 	unsigned int removed;
 	struct err err = ERR_INIT;
 
-	CHECK(snapshot_compress(dir, "memory.delta", COMPRESS_LEVEL_DEFAULT, &small, &why));
+	CHECK(snapshot_compress(dir, "memory.delta", COMPRESS_LEVEL_DEFAULT, NULL, &small, &why));
 	file = manifest_file(&small, "memory.delta.zst");
 	assert_non_null(file);
 	assert_true(file->bytes < plain.files[0].bytes / 2);
 	assert_int_equal(access(delta, F_OK), -1);
 	CHECK(snapshot_open(dir, NULL, &back, &why));
 	CHECK(snapshot_verify(dir, &back, &why));
-	CHECK(snapshot_compress(dir, "memory.delta", 3, NULL, &why)); /* nothing to do */
+	CHECK(snapshot_compress(dir, "memory.delta", 3, NULL, NULL, &why)); /* nothing to do */
 	/* aside, the snapshot as it is */
 	CHECK(snapshot_expand_to(dir, &small, "memory.delta", aside, &why));
 	CHECK(delta_verify(aside, &stats, &why));
@@ -441,7 +442,7 @@ static void small_and_back(void **state)
 	assert_same_files(&back, &plain);
 	CHECK(snapshot_verify(dir, &back, &why));
 	CHECK(snapshot_expand(dir, "memory.delta", NULL, &why));
-	assert_true(snapshot_compress(dir, "none", 3, NULL, &err) < 0);
+	assert_true(snapshot_compress(dir, "none", 3, NULL, NULL, &err) < 0);
 	assert_string_equal(err_code_of(&err), CODE_SNAPSHOT_INCOMPLETE);
 }
 
@@ -458,7 +459,7 @@ static void small_and_damaged(void **state)
 	small = xasprintf("%s/memory.delta.zst", dir);
 	delta = xasprintf("%s/memory.delta", dir);
 	aside = xasprintf("%s/aside", scratch);
-	CHECK(snapshot_compress(dir, "memory.delta", 1, &manifest, &why));
+	CHECK(snapshot_compress(dir, "memory.delta", 1, NULL, &manifest, &why));
 	bytes = manifest_file(&manifest, "memory.delta.zst")->bytes;
 	for (size_t at = 0; at < bytes; at += 1 + bytes / 97) {
 		_cleanup_close_ int fd = open(small, O_RDWR | O_CLOEXEC);
@@ -492,7 +493,8 @@ static void killed_compressors(void **state)
 
 		if (pid == 0)
 			for (;;)
-				if (snapshot_compress(dir, "memory.delta", 1, NULL, NULL) < 0 ||
+				if (snapshot_compress(dir, "memory.delta", 1, NULL, NULL, NULL) <
+					    0 ||
 				    snapshot_expand(dir, "memory.delta", NULL, NULL) < 0)
 					_exit(1);
 		usleep(300 + i * 900);
@@ -504,6 +506,93 @@ static void killed_compressors(void **state)
 		CHECK(snapshot_sweep(scratch, NULL, &why));
 		CHECK(snapshot_verify(dir, &read, &why));
 	}
+}
+
+/* What a compression in the background asked, and what it is answered. */
+struct asked {
+	bool cancel, refuse;
+	int cancelled, locked, unlocked;
+};
+
+static bool ask_cancelled(void *arg)
+{
+	struct asked *asked = arg;
+
+	asked->cancelled++;
+	return asked->cancel;
+}
+
+static int ask_lock(void *arg, struct err *err)
+{
+	struct asked *asked = arg;
+	struct manifest now;
+
+	/* whole already, and not spoken of yet */
+	CHECK(snapshot_open(dir, NULL, &now, &why));
+	assert_non_null(manifest_file(&now, "memory.delta"));
+	assert_int_equal(asked->locked++, 0);
+	return asked->refuse ? err_set(err, -ESTALE, "it was resumed") : 0;
+}
+
+static void ask_unlock(void *arg)
+{
+	struct asked *asked = arg;
+	struct manifest now;
+
+	CHECK(snapshot_open(dir, NULL, &now, &why));
+	assert_non_null(manifest_file(&now, "memory.delta.zst"));
+	asked->unlocked++;
+}
+
+static void assert_still_plain(const struct manifest *plain)
+{
+	struct manifest now;
+	unsigned int removed;
+
+	CHECK(snapshot_open(dir, NULL, &now, &why));
+	CHECK(snapshot_verify(dir, &now, &why));
+	assert_int_equal(memcmp(&now.files[0], &plain->files[0], sizeof(now.files[0])), 0);
+	CHECK(snapshot_sweep(scratch, &removed, &why));
+	assert_int_equal(removed, 0); /* not even a left-over */
+}
+
+static void small_in_the_background(void **state)
+{
+	struct manifest plain = make_snapshot(), small;
+	struct asked asked = { .cancel = true };
+	const struct compress_hooks hooks = { &asked, ask_cancelled, ask_lock, ask_unlock };
+
+	assert_int_equal(snapshot_compress(dir, "memory.delta", 3, &hooks, NULL, NULL), -ECANCELED);
+	assert_int_equal(asked.locked, 0);
+	assert_still_plain(&plain);
+
+	asked = (struct asked){ .refuse = true };
+	assert_int_equal(snapshot_compress(dir, "memory.delta", 3, &hooks, NULL, NULL), -ESTALE);
+	assert_int_equal(asked.locked, 1);
+	assert_int_equal(asked.unlocked, 0);
+	assert_still_plain(&plain);
+
+	asked = (struct asked){ 0 };
+	CHECK(snapshot_compress(dir, "memory.delta", 3, &hooks, &small, &why));
+	assert_true(asked.cancelled > 0);
+	assert_int_equal(asked.unlocked, 1);
+	CHECK(snapshot_verify(dir, &small, &why));
+}
+
+/* No room for the small file: a limit of file size stands for the full disk. */
+static void small_without_room(void **state)
+{
+	struct manifest plain = make_snapshot();
+	struct rlimit before, tight;
+	void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	tight = (struct rlimit){ 16, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+	assert_int_equal(snapshot_compress(dir, "memory.delta", 3, NULL, NULL, NULL), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, handler);
+	assert_still_plain(&plain);
 }
 
 /* ---- room, references, sweeping ---- */
@@ -585,6 +674,8 @@ int main(void)
 		cmocka_unit_test(files_mixed_up),
 		cmocka_unit_test(small_and_back),
 		cmocka_unit_test(small_and_damaged),
+		cmocka_unit_test(small_in_the_background),
+		cmocka_unit_test(small_without_room),
 		cmocka_unit_test(killed_compressors),
 		cmocka_unit_test(room),
 		cmocka_unit_test(partial_names),

@@ -759,13 +759,68 @@ static void test_named_snapshot(void **state)
 	assert_string_equal(err_code_of(&err), "snapshot_not_found");
 }
 
+/* ---- compressed ---- */
+
+static char *pause_file(const char *id, const char *name)
+{
+	return xasprintf("%s/state/sandboxes/%s/pause/%s", rig.dir, id, name);
+}
+
+static void assert_compressed(const char *id, bool compressed)
+{
+	_cleanup_free_ char *plain = pause_file(id, SAVED_MEMORY);
+	_cleanup_free_ char *small = pause_file(id, SAVED_MEMORY ".zst");
+
+	assert_int_equal(access(plain, F_OK), compressed ? -1 : 0);
+	assert_int_equal(access(small, F_OK), compressed ? 0 : -1);
+}
+
+static void test_paused_for_long_is_compressed(void **state)
+{
+	const struct core_fork_request one = { .count = 1 };
+	struct core_fork_result forks = { 0 };
+	struct err err = ERR_INIT;
+	char id[SANDBOX_ID_SIZE];
+	long before;
+
+	rig_create(&rig, NULL, id);
+	rig_expect(&rig, id, "echo kept >~/mark; yes skerry | head -c 20000000 >/dev/shm/x; sync",
+		   "");
+	start_server_and_counter(id);
+	before = number_of(id, "tail -n 1 ~/count");
+	must_pause(id);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() - 60000), 0); /* not for long */
+	assert_compressed(id, false);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 1);
+	assert_compressed(id, true);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 0); /* it is */
+	/* It is what it was for a fork, after a restart of the daemon, and for a command. */
+	if (core_fork(rig.core, &rig.admin, id, &one, &forks, &err) < 0)
+		fail_msg("fork: %s", err.message);
+	rig_expect(&rig, forks.children[0].id, "cat ~/mark; head -n 1 /dev/shm/x",
+		   "kept\nskerry\n");
+	rig_destroy(&rig, forks.children[0].id);
+	core_fork_result_clear(&forks);
+	assert_status(id, SANDBOX_PAUSED);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 1);
+	rig_close(&rig);
+	rig_open(&rig);
+	assert_compressed(id, true);
+	rig_expect(&rig, id, "cat ~/mark; head -n 1 /dev/shm/x", "kept\nskerry\n");
+	check_server(id);
+	assert_true(number_of(id, "sleep 1; tail -n 1 ~/count") > before);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 0); /* it runs */
+	rig_destroy(&rig, id);
+}
+
 /* ---- a daemon that dies at each step ---- */
 
 static const char *const abort_points[] = {
-	"pause.intent",	   "pause.held",     "pause.written",	"pause.sealed",
-	"pause.ended",	   "pause.done",     "resume.intent",	"resume.started",
-	"resume.done",	   "fork.reserved",  "fork.taken",	"fork.started",
-	"snapshot.intent", "snapshot.taken", "snapshot.sealed", "snapshot.row_gone",
+	"pause.intent",	    "pause.held",      "pause.written",	  "pause.sealed",
+	"pause.ended",	    "pause.done",      "resume.intent",	  "resume.started",
+	"resume.done",	    "fork.reserved",   "fork.taken",	  "fork.started",
+	"snapshot.intent",  "snapshot.taken",  "snapshot.sealed", "snapshot.row_gone",
+	"compress.written", "compress.listed",
 };
 
 /* The daemon: does what the step belongs to, and dies there. */
@@ -779,7 +834,8 @@ static int be_aborted(const char *dir, const char *point, const char *id)
 	rig_for_dir(&rig, dir);
 	rig_open(&rig);
 	setenv("SKERRY_ABORT_AT", point, 1);
-	if (str_starts(point, "pause.") || str_starts(point, "resume."))
+	if (str_starts(point, "pause.") || str_starts(point, "resume.") ||
+	    str_starts(point, "compress."))
 		core_pause(rig.core, &rig.admin, id, &info, NULL);
 	if (str_starts(point, "resume."))
 		core_resume(rig.core, &rig.admin, id, &info, NULL);
@@ -787,6 +843,8 @@ static int be_aborted(const char *dir, const char *point, const char *id)
 		core_fork(rig.core, &rig.admin, id, &two, &forks, NULL);
 	if (str_starts(point, "snapshot."))
 		core_snapshot_create(rig.core, &rig.admin, id, "dies", &snapshot, NULL);
+	if (str_starts(point, "compress."))
+		shrink_paused(rig.core, clock_unix_ms() + 1000);
 	if (str_eq(point, "snapshot.row_gone"))
 		core_snapshot_remove(rig.core, &rig.admin, "dies", NULL);
 	return 1;
@@ -922,6 +980,11 @@ static void test_disk_full_harms_nothing(void **state)
 	unlink(filler);
 	rig.core->limits.host_free_disk_mb_min = kept;
 	must_pause(id);
+	/* No room to compress it: it stays as it is, and whole. */
+	fill_disk(filler, 24 << 20);
+	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 0);
+	assert_compressed(id, false);
+	unlink(filler);
 	rig_expect(&rig, id, "cat ~/mark", "kept\n");
 	rig_destroy(&rig, id);
 }
@@ -941,6 +1004,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fork_beyond_the_quota_makes_none),
 		cmocka_unit_test(test_standby),
 		cmocka_unit_test(test_named_snapshot),
+		cmocka_unit_test(test_paused_for_long_is_compressed),
 		cmocka_unit_test(test_a_daemon_that_dies_at_each_step),
 		cmocka_unit_test(test_disk_full_harms_nothing),
 	};
