@@ -150,16 +150,11 @@ static void check_space(const struct core *core, json_t *checks)
 
 static void check_memory(json_t *checks)
 {
-	_cleanup_buf_ struct buf text = BUF_INIT;
-	const char *at;
-	long available_kib = 0;
+	int64_t available_mb = host_available_mb();
 	char detail[64];
 
-	if (file_read("/proc/meminfo", 65536, &text) == 0 &&
-	    (at = strstr(text.data, "MemAvailable:")))
-		available_kib = strtol(at + strlen("MemAvailable:"), NULL, 10);
-	snprintf(detail, sizeof(detail), "%ld MB are available", available_kib / 1024);
-	add_check(checks, "memory", available_kib > 1024 * 1024, detail,
+	snprintf(detail, sizeof(detail), "%lld MB are available", (long long)available_mb);
+	add_check(checks, "memory", available_mb > 1024, detail,
 		  "free memory: a sandbox of the default size can use 1 GiB");
 }
 

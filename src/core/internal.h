@@ -123,6 +123,7 @@ struct sandbox {
 	bool has_vm;
 	_Atomic int64_t expires_boottime_ms; /* also read on the loop's thread */
 	int64_t expires_unix_ms;
+	int64_t held_boottime_us; /* since when its commands stood still, the last time */
 
 	pthread_mutex_t state_lock;
 	pthread_cond_t state_changed;
@@ -279,6 +280,8 @@ void reserve_bind(struct sandbox *sb, const struct sandbox_row *row);
 struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row);
 /* "disk_full" unless the host has the room that is kept free for what exists already. */
 int reserve_check_disk(const struct core *core, struct err *err);
+/* Memory that the host could give without swapping; 0: not known. */
+int64_t host_available_mb(void);
 /* "isolation_unavailable" where the configuration insists on what the host has not. */
 int reserve_check_isolation(const struct core *core, struct err *err);
 

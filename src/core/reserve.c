@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/rand.h"
 #include "base/str.h"
@@ -15,6 +16,7 @@
 
 #define UID_ATTEMPTS 64
 #define MINUTE_MS    60000LL
+#define MEMINFO_MAX  65536
 
 int reserve_check_isolation(const struct core *core, struct err *err)
 {
@@ -144,4 +146,15 @@ struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row)
 	reserve_bind(sb, row);
 	table_add(sb);
 	return sb;
+}
+
+int64_t host_available_mb(void)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	const char *at;
+
+	if (file_read("/proc/meminfo", MEMINFO_MAX, &text) < 0 ||
+	    !(at = strstr(buf_str(&text), "MemAvailable:")))
+		return 0;
+	return strtoll(at + strlen("MemAvailable:"), NULL, 10) / 1024;
 }

@@ -26,6 +26,8 @@
 #define FREEZE_DEADLINE_MS 20000
 #define THAW_DEADLINE_MS   10000
 #define VM_DEADLINE_MS	   60000
+#define CAPTURE_BYTES_MAX  ((uint64_t)1 << 30)
+#define CAPTURE_SHARE	   4	      /* of the host's available memory */
 #define DEVICES_BYTES_MAX  (1u << 20) /* 17 KB were seen with QEMU 7.2 */
 
 /* ---- holding ---- */
@@ -37,7 +39,8 @@ static int mark_held(struct sandbox *sb, struct err *err)
 	return fd < 0 ? err_set(err, -errno, "make '%s': %s", sb->held_path, strerror(errno)) : 0;
 }
 
-/* What QEMU flushes when it stops is little after this, so that the guest stands still for less. */
+/* What is flushed when its file system is written out, and when QEMU stops, is little after this,
+ * so that the guest stands still for less. */
 static void sync_disk(struct sandbox *sb)
 {
 	_cleanup_close_ int fd = open(sb->disk_path, O_RDONLY | O_CLOEXEC);
@@ -66,13 +69,14 @@ int saved_hold(struct sandbox *sb, struct err *err)
 
 	if (!agent)
 		return err && err->num < 0 ? err->num : -EPIPE;
+	sync_disk(sb);
 	r = mark_held(sb, err);
 	if (r == 0)
 		r = agent_freeze(agent, clock_boottime_ms() + FREEZE_DEADLINE_MS, err);
-	if (r == 0) {
-		sync_disk(sb);
+	/* Until here they have run: they are frozen once all is written out. */
+	sb->held_boottime_us = clock_boottime_us();
+	if (r == 0)
 		r = vmm_pause(sb->core->driver, &sb->vm, clock_boottime_ms() + VM_DEADLINE_MS, err);
-	}
 	if (r < 0)
 		saved_let_go(sb);
 	return r;
@@ -126,24 +130,68 @@ static int check_savable(const struct sandbox_row *row, struct err *err)
 	return -ENOTSUP;
 }
 
-static int write_files(struct sandbox *sb, pid_t pid, const char *memory_path, const char *path,
-		       bool durable, uint64_t reserve_bytes, struct err *err)
+/* A VMM and what it has of its template's memory; the pid stays its own. */
+struct memory {
+	pid_t pid;
+	int pidfd;
+	char *template_path;
+	struct delta_capture
+		*capture; /* the buffer to take it to; NULL: it is written from there */
+};
+#define MEMORY_INIT ((struct memory){ .pidfd = -1 })
+
+static void memory_clear(struct memory *memory)
+{
+	delta_capture_free(memory->capture);
+	if (memory->pidfd >= 0)
+		close(memory->pidfd);
+	free(memory->template_path);
+}
+
+static int memory_find(struct sandbox *sb, const struct sandbox_row *row, struct memory *ret,
+		       struct err *err)
+{
+	int r = check_savable(row, err);
+
+	if (r < 0)
+		return r;
+	ret->template_path = template_file(sb->core, row->template_key, "memory");
+	return vmm_process(sb->core->driver, &sb->vm, &ret->pid, &ret->pidfd, err);
+}
+
+static int check_room(const struct memory *memory, const char *path, uint64_t reserve_bytes,
+		      struct err *err)
+{
+	uint64_t written = 0;
+	int r = delta_measure(memory->pid, memory->template_path, &written, err);
+
+	return r < 0 ? r
+		     : snapshot_space(path, delta_file_bytes_max(written) + DEVICES_BYTES_MAX,
+				      reserve_bytes, err);
+}
+
+/* Nothing is fsynced here: sealing does that. */
+static int write_devices(struct sandbox *sb, const char *path, struct err *err)
 {
 	_cleanup_free_ char *devices = xasprintf("%s/" SAVED_DEVICES, path);
+
+	return vmm_save_devices(sb->core->driver, &sb->vm, devices, false,
+				clock_boottime_ms() + VM_DEADLINE_MS, err);
+}
+
+/* What was taken before, or is in the process now. */
+static int write_memory(struct sandbox *sb, const struct memory *memory, const char *path,
+			bool durable, struct err *err)
+{
 	_cleanup_free_ char *delta = xasprintf("%s/" SAVED_MEMORY, path);
 	const struct delta_options options = { .durable_soon = durable };
 	struct delta_stats stats;
-	uint64_t written = 0;
-	int r = delta_measure(pid, memory_path, &written, err);
+	int r;
 
-	if (r == 0)
-		r = snapshot_space(path, delta_file_bytes_max(written) + DEVICES_BYTES_MAX,
-				   reserve_bytes, err);
-	if (r == 0)
-		r = vmm_save_devices(sb->core->driver, &sb->vm, devices, durable,
-				     clock_boottime_ms() + VM_DEADLINE_MS, err);
-	if (r == 0)
-		r = delta_save(pid, memory_path, delta, &options, &stats, err);
+	if (memory->capture)
+		r = delta_capture_write(memory->capture, delta, &options, &stats, err);
+	else
+		r = delta_save(memory->pid, memory->template_path, delta, &options, &stats, err);
 	if (r == 0)
 		log_debug("memory saved", "sandbox=%s bytes=%llu duration_us=%lld", sb->id,
 			  (unsigned long long)stats.file_bytes, (long long)stats.total_us);
@@ -153,14 +201,14 @@ static int write_files(struct sandbox *sb, pid_t pid, const char *memory_path, c
 int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
 		uint64_t reserve_bytes, struct err *err)
 {
-	_cleanup_free_ char *memory_path = template_file(sb->core, row->template_key, "memory");
-	_cleanup_close_ int pidfd = -1; /* keeps the pid from being reused */
-	pid_t pid;
-	int r = check_savable(row, err);
+	_cleanup_(memory_clear) struct memory memory = MEMORY_INIT;
+	int r = memory_find(sb, row, &memory, err);
 
 	if (r == 0)
-		r = vmm_process(sb->core->driver, &sb->vm, &pid, &pidfd, err);
-	return r < 0 ? r : write_files(sb, pid, memory_path, path, durable, reserve_bytes, err);
+		r = check_room(&memory, path, reserve_bytes, err);
+	if (r == 0)
+		r = write_devices(sb, path, err);
+	return r < 0 ? r : write_memory(sb, &memory, path, durable, err);
 }
 
 int saved_link(const char *from_dir, const char *to_dir, struct err *err)
@@ -178,19 +226,97 @@ int saved_link(const char *from_dir, const char *to_dir, struct err *err)
 	return 0;
 }
 
-static int take_running(struct sandbox *sb, const struct sandbox_row *row, const char *path,
-			bool durable, struct err *err)
+/* A copy of its written memory is made while it stands still, and written down while it goes on.
+ * Where there is not the memory for that, or too much is written, it stands still for the writing
+ * too. */
+static void prepare_capture(struct sandbox *sb, struct memory *memory)
 {
-	uint64_t reserve = (uint64_t)sb->core->limits.host_free_disk_mb_min << 20;
-	_cleanup_free_ char *disk = xasprintf("%s/" SAVED_DISK, path);
-	int r = saved_hold(sb, err);
+	int64_t available = host_available_mb() << 20;
+	uint64_t most = CAPTURE_BYTES_MAX;
+	struct err err = ERR_INIT;
 
-	if (r < 0)
+	if (available > 0 && (uint64_t)available / CAPTURE_SHARE < most)
+		most = (uint64_t)available / CAPTURE_SHARE;
+	if (delta_capture_new(memory->pid, memory->template_path, most, &memory->capture, &err) < 0)
+		log_debug("memory is written while its sandbox stands still",
+			  "sandbox=%s because=\"%s\"", sb->id, err.message);
+}
+
+static int take_memory(struct sandbox *sb, struct memory *memory, const char *path, bool durable,
+		       struct err *err)
+{
+	int r = memory->capture ? delta_capture_take(memory->capture, err) : -E2BIG;
+
+	if (r != -E2BIG)
 		return r;
-	r = saved_write(sb, row, path, durable, reserve, err);
+	/* No buffer, or more than that was written just now. */
+	delta_capture_free(STEAL(memory->capture));
+	if (err)
+		*err = ERR_INIT;
+	return write_memory(sb, memory, path, durable, err);
+}
+
+/* When each part of the time that a source stands still was over, for who wants to know where it
+ * goes. */
+struct held_times {
+	int64_t stopped_us, devices_us, memory_us, disk_us, gone_on_us;
+};
+
+static int take_held(struct sandbox *sb, struct memory *memory, const char *path, bool durable,
+		     struct held_times *times, struct err *err)
+{
+	_cleanup_free_ char *disk = xasprintf("%s/" SAVED_DISK, path);
+	int r;
+
+	times->stopped_us = clock_boottime_us();
+	r = write_devices(sb, path, err);
+	times->devices_us = clock_boottime_us();
+	if (r == 0)
+		r = take_memory(sb, memory, path, durable, err);
+	times->memory_us = clock_boottime_us();
 	if (r == 0)
 		r = start_copy_disk(sb->disk_path, disk, err);
+	times->disk_us = clock_boottime_us();
+	return r;
+}
+
+static int64_t say_held(const struct sandbox *sb, const struct held_times *times)
+{
+	int64_t held_us = times->gone_on_us - sb->held_boottime_us;
+
+	log_debug("a source stood still",
+		  "sandbox=%s duration_us=%lld stop_us=%lld devices_us=%lld memory_us=%lld "
+		  "disk_us=%lld go_on_us=%lld",
+		  sb->id, (long long)held_us, (long long)(times->stopped_us - sb->held_boottime_us),
+		  (long long)(times->devices_us - times->stopped_us),
+		  (long long)(times->memory_us - times->devices_us),
+		  (long long)(times->disk_us - times->memory_us),
+		  (long long)(times->gone_on_us - times->disk_us));
+	return (held_us + 500) / 1000;
+}
+
+static int take_running(struct sandbox *sb, const struct sandbox_row *row, const char *path,
+			bool durable, int64_t *ret_held_ms, struct err *err)
+{
+	uint64_t reserve = (uint64_t)sb->core->limits.host_free_disk_mb_min << 20;
+	_cleanup_(memory_clear) struct memory memory = MEMORY_INIT;
+	struct held_times times = { 0 };
+	int r = memory_find(sb, row, &memory, err);
+
+	if (r == 0)
+		r = check_room(&memory, path, reserve, err);
+	if (r < 0)
+		return r;
+	prepare_capture(sb, &memory);
+	r = saved_hold(sb, err);
+	if (r < 0)
+		return r;
+	r = take_held(sb, &memory, path, durable, &times, err);
 	saved_let_go(sb);
+	times.gone_on_us = clock_boottime_us();
+	*ret_held_ms = say_held(sb, &times);
+	if (r == 0 && memory.capture)
+		r = write_memory(sb, &memory, path, durable, err);
 	return r;
 }
 
@@ -200,8 +326,10 @@ static int take_paused(struct sandbox *sb, const struct sandbox_row *row, const 
 	_cleanup_free_ char *disk = xasprintf("%s/" SAVED_DISK, path);
 	struct manifest manifest;
 	char id[65];
-	int r;
+	int r = check_savable(row, err);
 
+	if (r < 0)
+		return r;
 	saved_pause_id(row, id);
 	r = saved_check(sb->core, sb->pause_dir, id, row->template_key, &manifest, err);
 	if (r == 0)
@@ -212,17 +340,10 @@ static int take_paused(struct sandbox *sb, const struct sandbox_row *row, const 
 int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
 	       int64_t *ret_held_ms, struct err *err)
 {
-	int64_t began = clock_boottime_ms();
-	int r = check_savable(row, err);
-
 	*ret_held_ms = 0;
-	if (r < 0)
-		return r;
 	if (sandbox_status(sb) == SANDBOX_PAUSED)
 		return take_paused(sb, row, path, err);
-	r = take_running(sb, row, path, durable, err);
-	*ret_held_ms = clock_boottime_ms() - began;
-	return r;
+	return take_running(sb, row, path, durable, ret_held_ms, err);
 }
 
 /* ---- what it is, and whether it still is ---- */

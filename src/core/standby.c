@@ -22,7 +22,6 @@
 #define LIFE_MS	     (6 * 60 * 60 * 1000LL) /* then it is made anew */
 #define LIFE_LEFT_MS (60 * 1000LL)
 #define RETRY_MS     (30 * 1000LL)
-#define MEMINFO_MAX  65536
 
 struct ready {
 	struct ready *next;
@@ -152,14 +151,9 @@ int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err 
 
 static bool memory_is_short(const struct core *core)
 {
-	_cleanup_buf_ struct buf text = BUF_INIT;
-	const char *at;
+	int64_t available = host_available_mb();
 
-	if (file_read("/proc/meminfo", MEMINFO_MAX, &text) < 0 ||
-	    !(at = strstr(buf_str(&text), "MemAvailable:")))
-		return false;
-	return strtoll(at + strlen("MemAvailable:"), NULL, 10) / 1024 <
-	       core->limits.standby_free_memory_mb_min;
+	return available > 0 && available < core->limits.standby_free_memory_mb_min;
 }
 
 static int open_and_warm_up(struct sandbox *sb, struct err *err)

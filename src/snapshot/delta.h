@@ -56,6 +56,25 @@ uint64_t delta_file_bytes_max(uint64_t written_bytes);
 int delta_save(pid_t pid, const char *memory_path, const char *path,
 	       const struct delta_options *options, struct delta_stats *ret, struct err *err);
 
+/*
+ * The same in three steps, so that the process stands still for the copying alone: a buffer made
+ * while it runs, the written pages taken while it is stopped, the file written while it goes on.
+ */
+struct delta_capture;
+/* bytes_max bounds what is taken, and the memory for it. -E2BIG when more is written already,
+ * -ENOMEM; then delta_save does without. */
+int delta_capture_new(pid_t pid, const char *memory_path, uint64_t bytes_max,
+		      struct delta_capture **ret, struct err *err);
+/* How many bytes were written when it was made. */
+uint64_t delta_capture_expected(const struct delta_capture *capture);
+/* The process is stopped. Errors as of delta_save, and -E2BIG. */
+int delta_capture_take(struct delta_capture *capture, struct err *err);
+/* Writes what was taken, once; the process may have ended. As delta_save otherwise. */
+int delta_capture_write(struct delta_capture *capture, const char *path,
+			const struct delta_options *options, struct delta_stats *ret,
+			struct err *err);
+void delta_capture_free(struct delta_capture *capture); /* NULL is fine */
+
 /* Makes the process's memory equal to the saved one, also where it has written pages itself. Codes:
  * "snapshot_damaged", "snapshot_version_mismatch", "snapshot_incomplete" (no file), "not_found". */
 int delta_load(pid_t pid, const char *memory_path, const char *path,

@@ -3,7 +3,8 @@
  *
  * The written pages, in order, are cut into segments of 64. A worker takes the next segment, reads
  * its pages out of the process in one call (process_vm_readv: 100 MB in 23 ms where /proc/PID/mem
- * took 28), drops those that are all zero, then waits for its turn to learn its place in the file,
+ * took 28) unless they have been taken before (delta_capture.c), drops those that are all zero,
+ * then waits for its turn to learn its place in the file,
  * which depends only on the data of the segments before; hashing and writing go on side by side
  * again. The file is therefore the same for any number of workers. Table and header are written
  * last.
@@ -27,6 +28,7 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "snapshot/delta_source.h"
 #include "snapshot/parallel.h"
 
 #define EARLY_WRITE_BYTES ((uint64_t)8 << 20)
@@ -43,8 +45,7 @@ struct segment {
 _Static_assert(DELTA_SEGMENT_PAGES <= 64, "a segment's pages are bits of a word");
 
 struct save {
-	const struct process *process;
-	struct dirty_set dirty;
+	const struct delta_source *source;
 	size_t page_bytes;
 	int fd;
 	bool durable_soon;
@@ -72,26 +73,26 @@ static void save_fail(struct save *save, int r, const char *what)
 	pthread_mutex_unlock(&save->lock);
 }
 
-static int read_pages(const struct save *save, const struct segment *segment, void *buffer)
+int delta_read_pages(const struct delta_source *source, size_t extent, uint64_t skip, size_t bytes,
+		     void *buffer)
 {
-	size_t left = segment->pages * save->page_bytes;
-	struct iovec local = { buffer, left };
+	struct iovec local = { buffer, bytes };
 	struct iovec remote[DELTA_SEGMENT_PAGES];
-	uint64_t skip = segment->skip_bytes;
 	unsigned long n = 0;
+	size_t left = bytes;
 	ssize_t got;
 
-	for (size_t i = segment->first_extent; left > 0; i++, skip = 0) {
-		const struct dirty_extent *extent = &save->dirty.items[i];
-		size_t len = extent->bytes - skip < left ? (size_t)(extent->bytes - skip) : left;
+	for (; left > 0; extent++, skip = 0) {
+		const struct dirty_extent *from = &source->dirty.items[extent];
+		size_t len = from->bytes - skip < left ? (size_t)(from->bytes - skip) : left;
 
-		remote[n++] = (struct iovec){ (void *)(uintptr_t)(extent->address + skip), len };
+		remote[n++] = (struct iovec){ (void *)(uintptr_t)(from->address + skip), len };
 		left -= len;
 	}
-	got = process_vm_readv(save->process->pid, &local, 1, remote, n, 0);
+	got = process_vm_readv(source->process.pid, &local, 1, remote, n, 0);
 	if (got < 0)
 		return -errno;
-	return (size_t)got == local.iov_len ? 0 : -EFAULT;
+	return (size_t)got == bytes ? 0 : -EFAULT;
 }
 
 /* Moves the pages with data together and notes the others. */
@@ -163,9 +164,13 @@ static bool save_segment(struct save *save, size_t index, uint8_t *buffer)
 	struct segment *segment = &save->segments[index];
 	uint64_t offset;
 	size_t len;
-	int r;
+	int r = 0;
 
-	r = read_pages(save, segment, buffer);
+	if (save->source->copy)
+		buffer = save->source->copy + index * DELTA_SEGMENT_PAGES * save->page_bytes;
+	else
+		r = delta_read_pages(save->source, segment->first_extent, segment->skip_bytes,
+				     segment->pages * save->page_bytes, buffer);
 	if (r < 0) {
 		save_fail(save, r, "cannot read the process's memory");
 		return false;
@@ -204,22 +209,23 @@ static void save_worker(void *arg)
 
 static void cut_segments(struct save *save)
 {
+	const struct dirty_set *dirty = &save->source->dirty;
 	const uint64_t segment_bytes = DELTA_SEGMENT_PAGES * save->page_bytes;
 	uint64_t skip = 0;
 	size_t extent = 0;
 
-	save->n_segments = (size_t)((save->dirty.bytes + segment_bytes - 1) / segment_bytes);
+	save->n_segments = (size_t)((dirty->bytes + segment_bytes - 1) / segment_bytes);
 	save->segments = xcalloc(save->n_segments ? save->n_segments : 1, sizeof(*save->segments));
 	for (size_t i = 0; i < save->n_segments; i++) {
-		uint64_t left = save->dirty.bytes - i * segment_bytes;
+		uint64_t left = dirty->bytes - i * segment_bytes;
 
 		if (left > segment_bytes)
 			left = segment_bytes;
 		save->segments[i].first_extent = extent;
 		save->segments[i].skip_bytes = skip;
 		save->segments[i].pages = (uint32_t)(left / save->page_bytes);
-		while (left > 0 && save->dirty.items[extent].bytes - skip <= left) {
-			left -= save->dirty.items[extent++].bytes - skip;
+		while (left > 0 && dirty->items[extent].bytes - skip <= left) {
+			left -= dirty->items[extent++].bytes - skip;
 			skip = 0;
 		}
 		skip += left;
@@ -230,7 +236,7 @@ static void cut_segments(struct save *save)
 static uint32_t segment_extents(const struct save *save, const struct segment *segment,
 				struct delta_extent *out)
 {
-	const struct dirty_extent *dirty = &save->dirty.items[segment->first_extent];
+	const struct dirty_extent *dirty = &save->source->dirty.items[segment->first_extent];
 	uint64_t at = segment->skip_bytes;
 	uint32_t n = 0;
 
@@ -256,7 +262,7 @@ static void build_table(const struct save *save, struct delta_header *header, vo
 {
 	struct delta_segment *segments;
 	struct delta_extent *extents;
-	size_t n = 0, capacity = save->dirty.n + save->n_segments + DELTA_SEGMENT_PAGES;
+	size_t n = 0, capacity = save->source->dirty.n + save->n_segments + DELTA_SEGMENT_PAGES;
 
 	segments = xcalloc(save->n_segments ? save->n_segments : 1, sizeof(*segments));
 	extents = xmalloc(capacity * sizeof(*extents));
@@ -322,10 +328,11 @@ uint64_t delta_file_bytes_max(uint64_t written_bytes)
 	       (pages / DELTA_SEGMENT_PAGES + 1) * sizeof(struct delta_segment);
 }
 
-static int save_to(struct save *save, uint64_t memory_bytes, unsigned int threads,
-		   struct delta_stats *stats, struct err *err)
+static int save_to(struct save *save, unsigned int threads, struct delta_stats *stats,
+		   struct err *err)
 {
-	uint64_t most = delta_file_bytes_max(save->dirty.bytes);
+	const struct process *process = &save->source->process;
+	uint64_t most = delta_file_bytes_max(save->source->dirty.bytes);
 	int r;
 
 	if (fallocate(save->fd, 0, 0, (off_t)most) < 0 && errno != EOPNOTSUPP && errno != EINTR)
@@ -338,21 +345,54 @@ static int save_to(struct save *save, uint64_t memory_bytes, unsigned int thread
 		return err_set(err, save->failed, "%s: %s", save->failed_what,
 			       strerrordesc_np(-save->failed) ?: "unknown error");
 	/* the pages were read by number: they were this process's only if it was there all along */
-	if (process_check(save->process) < 0)
+	if (!save->source->copy && process_check(process) < 0)
 		return err_code(err, -ESRCH, "not_found", "process %d ended while it was saved",
-				save->process->pid);
-	r = write_table(save, memory_bytes, stats);
+				process->pid);
+	r = write_table(save, save->source->memory_bytes, stats);
 	if (r < 0)
 		return err_set(err, r, "cannot write the delta file's table: %s",
 			       strerrordesc_np(-r));
 	return 0;
 }
 
-/* Opens the process and finds its mappings and written pages. */
-static int look(pid_t pid, const char *memory_path, enum dirty_method method,
-		struct process *process, struct mapping_set *mappings, struct dirty_set *dirty,
-		struct err *err)
+int delta_write(const struct delta_source *source, const char *path,
+		const struct delta_options *options, struct delta_stats *stats, struct err *err)
 {
+	_cleanup_close_ int fd =
+		open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct save save = {
+		.source = source,
+		.fd = fd,
+		.durable_soon = options->durable_soon,
+		.page_bytes = (size_t)sysconf(_SC_PAGESIZE),
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.moved = PTHREAD_COND_INITIALIZER,
+	};
+	int r;
+
+	if (fd < 0)
+		return err_set(err, -errno, "cannot create '%s': %s", path, strerrordesc_np(errno));
+	r = save_to(&save, options->threads, stats, err);
+	free(save.segments);
+	if (r == 0)
+		return 0;
+	unlink(path);
+	return err_wrap(err, r, "save memory to '%s'", path);
+}
+
+/* ---- what there is to save ---- */
+
+void delta_source_clear(struct delta_source *source)
+{
+	process_close(&source->process);
+	dirty_set_clear(&source->dirty);
+}
+
+int delta_source_find(pid_t pid, const char *memory_path, enum dirty_method method,
+		      struct delta_source *ret, struct err *err)
+{
+	_cleanup_(delta_source_clear) struct delta_source source = DELTA_SOURCE_INIT;
+	_cleanup_(mapping_set_clear) struct mapping_set mappings = MAPPING_SET_INIT;
 	struct stat st;
 	int r;
 
@@ -362,24 +402,28 @@ static int look(pid_t pid, const char *memory_path, enum dirty_method method,
 	if ((uint64_t)st.st_size > DELTA_MEMORY_MAX || st.st_size % sysconf(_SC_PAGESIZE) != 0)
 		return err_set(err, -EINVAL, "the memory file '%s' has an impossible size",
 			       memory_path);
-	r = process_open(pid, process, err);
+	r = process_open(pid, &source.process, err);
+	if (r == 0)
+		r = mapping_find(&source.process, &st, &mappings, err);
+	if (r == 0)
+		r = dirty_find(&source.process, &mappings, method, &source.dirty, err);
 	if (r < 0)
 		return r;
-	r = mapping_find(process, &st, mappings, err);
-	if (r < 0)
-		return r;
-	return dirty_find(process, mappings, method, dirty, err);
+	source.memory_bytes = mappings.memory_bytes;
+	*ret = source;
+	source = DELTA_SOURCE_INIT;
+	return 0;
 }
+
+/* ---- the calls ---- */
 
 int delta_measure(pid_t pid, const char *memory_path, uint64_t *ret_bytes, struct err *err)
 {
-	_cleanup_(process_close) struct process process = PROCESS_INIT;
-	_cleanup_(mapping_set_clear) struct mapping_set mappings = MAPPING_SET_INIT;
-	_cleanup_(dirty_set_clear) struct dirty_set dirty = DIRTY_SET_INIT;
-	int r = look(pid, memory_path, DIRTY_AUTO, &process, &mappings, &dirty, err);
+	_cleanup_(delta_source_clear) struct delta_source source = DELTA_SOURCE_INIT;
+	int r = delta_source_find(pid, memory_path, DIRTY_AUTO, &source, err);
 
 	if (r == 0)
-		*ret_bytes = dirty.bytes;
+		*ret_bytes = source.dirty.bytes;
 	return r;
 }
 
@@ -387,42 +431,21 @@ int delta_save(pid_t pid, const char *memory_path, const char *path,
 	       const struct delta_options *options, struct delta_stats *ret, struct err *err)
 {
 	static const struct delta_options defaults = { 0 };
-	_cleanup_(process_close) struct process process = PROCESS_INIT;
-	_cleanup_(mapping_set_clear) struct mapping_set mappings = MAPPING_SET_INIT;
-	_cleanup_close_ int fd = -1;
+	_cleanup_(delta_source_clear) struct delta_source source = DELTA_SOURCE_INIT;
 	int64_t start_us = clock_boottime_us();
 	struct delta_stats stats = { 0 };
-	struct save save = {
-		.process = &process,
-		.page_bytes = (size_t)sysconf(_SC_PAGESIZE),
-		.lock = PTHREAD_MUTEX_INITIALIZER,
-		.moved = PTHREAD_COND_INITIALIZER,
-	};
 	int r;
 
 	if (!options)
 		options = &defaults;
-	r = look(pid, memory_path, options->method, &process, &mappings, &save.dirty, err);
+	r = delta_source_find(pid, memory_path, options->method, &source, err);
 	if (r < 0)
-		goto out;
+		return r;
 	stats.find_us = clock_boottime_us() - start_us;
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) {
-		r = err_set(err, -errno, "cannot create '%s': %s", path, strerrordesc_np(errno));
-		goto out;
-	}
-	save.fd = fd;
-	save.durable_soon = options->durable_soon;
-	r = save_to(&save, mappings.memory_bytes, options->threads, &stats, err);
-	if (r < 0) {
-		unlink(path);
-		r = err_wrap(err, r, "save memory to '%s'", path);
-		goto out;
-	}
+	r = delta_write(&source, path, options, &stats, err);
+	if (r < 0)
+		return r;
 	stats.total_us = clock_boottime_us() - start_us;
 	*ret = stats;
-out:
-	dirty_set_clear(&save.dirty);
-	free(save.segments);
-	return r;
+	return 0;
 }

@@ -345,6 +345,75 @@ static void random_memories(void **state)
 	}
 }
 
+/* ---- taken ahead, written later ---- */
+
+static void write_into(const struct child *child, size_t page, uint8_t byte)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", child->pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)(uintptr_t)(child->memory + page * PAGE)), 1);
+	close(fd);
+}
+
+/* The file is the one that a save makes: of the moment it was taken, whatever comes before and
+ * after. */
+static void captured_memories(void **state)
+{
+	for (unsigned int seed = 1; seed <= 25; seed++) {
+		unsigned int arg = seed * 7919;
+		struct child source = child_start(base_path, MEMORY, write_scattered, &arg);
+		struct child target = child_start(base_path, MEMORY, NULL, NULL);
+		struct delta_options options = { .threads = seed % 4 };
+		struct delta_stats saved, captured, loaded;
+		struct delta_capture *capture;
+		struct err err = ERR_INIT;
+
+		if (delta_capture_new(source.pid, base_path, MEMORY, &capture, &err) < 0)
+			fail_msg("%s", err.message);
+		write_into(&source, seed, 0x11);
+		write_into(&source, MEMORY / PAGE - 1, 0x22);
+		save(&source, NULL, &saved);
+		assert_int_equal(delta_capture_take(capture, &err), 0);
+		write_into(&source, seed, 0x33);
+		unlink(delta_path);
+		child_end(&source); /* it is not needed any more */
+		if (delta_capture_write(capture, delta_path, &options, &captured, &err) < 0)
+			fail_msg("%s", err.message);
+		assert_string_equal(captured.root, saved.root);
+		assert_int_equal(captured.file_bytes, saved.file_bytes);
+		load(&target, NULL, &loaded);
+		save(&target, NULL, &saved);
+		assert_int_equal(saved.data_pages, captured.data_pages);
+		unlink(delta_path);
+		/* once only: writing has changed the copy */
+		assert_true(delta_capture_write(capture, delta_path, NULL, &captured, &err) < 0);
+		assert_int_equal(access(delta_path, F_OK), -1);
+		delta_capture_free(capture);
+		child_end(&target);
+	}
+}
+
+static void captures_refused(void **state)
+{
+	struct child source = child_start(base_path, MEMORY, write_known, NULL);
+	struct delta_capture *capture;
+	struct delta_stats stats;
+
+	assert_int_equal(delta_capture_new(source.pid, base_path, PAGE, &capture, NULL), -E2BIG);
+	assert_int_equal(delta_capture_new(source.pid, base_path, MEMORY, &capture, NULL), 0);
+	assert_int_equal(delta_capture_expected(capture), (1 + 20 + 1 + 1 + 5) * PAGE);
+	assert_true(delta_capture_write(capture, delta_path, NULL, &stats, NULL) < 0);
+	child_end(&source);
+	assert_int_equal(delta_capture_take(capture, NULL), -ESRCH);
+	assert_true(delta_capture_write(capture, delta_path, NULL, &stats, NULL) < 0);
+	delta_capture_free(capture);
+	delta_capture_free(NULL);
+}
+
 /* ---- refusals ---- */
 
 static void assert_load_refused(struct child *target, const char *code)
@@ -631,6 +700,7 @@ int main(void)
 		cmocka_unit_test(other_memory),	      cmocka_unit_test(mappings_that_are_no_memory),
 		cmocka_unit_test(split_mappings),     cmocka_unit_test(maps_lines),
 		cmocka_unit_test(full_disk),	      cmocka_unit_test(existing_file),
+		cmocka_unit_test(captured_memories),  cmocka_unit_test(captures_refused),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
