@@ -106,5 +106,5 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_exec, cli_command_extend, cli_command_rm, cli_command_pause, cli_command_resume,
 	cli_command_fork, cli_command_snapshot_create, cli_command_snapshot_ls,
 	cli_command_snapshot_rm, cli_command_image_build, cli_command_image_ls,
-	cli_command_image_rm, cli_command_mcp_config, cli_command_doctor, cli_command_completion,
-	cli_command_version, cli_command_help;
+	cli_command_image_rm, cli_command_mcp_config, cli_command_init, cli_command_doctor,
+	cli_command_completion, cli_command_version, cli_command_help;

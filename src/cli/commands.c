@@ -11,8 +11,9 @@ static const struct cli_command *const commands[] = {
 	&cli_command_snapshot_ls, &cli_command_snapshot_rm,
 	&cli_command_image_build, &cli_command_image_ls,
 	&cli_command_image_rm,	  &cli_command_mcp_config,
-	&cli_command_doctor,	  &cli_command_completion,
-	&cli_command_version,	  &cli_command_help,
+	&cli_command_init,	  &cli_command_doctor,
+	&cli_command_completion,  &cli_command_version,
+	&cli_command_help,
 };
 
 static const struct cli_option common_options[] = {
