@@ -29,6 +29,8 @@ int tree_remove(const char *path);
 /* Copies src to dst (created with mode, must not exist): FICLONE where the file system has it, else
  * the allocated extents (SEEK_DATA). The size is kept, holes stay holes. */
 int file_copy_sparse(const char *src, const char *dst, mode_t mode);
+/* Files of this directory can share blocks (FICLONE works there). */
+bool dir_has_reflink(const char *dir);
 /* Bytes allocated on disk (st_blocks * 512) or -errno. */
 int64_t file_allocated_bytes(const char *path);
 

@@ -9,13 +9,15 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 
-#define COPY_CHUNK ((size_t)1 << 20)
+#define COPY_CHUNK  ((size_t)1 << 20)
+#define PROBE_BYTES 65536 /* no block is larger */
 
 static int pwrite_all(int fd, const char *data, size_t len, off_t offset)
 {
@@ -129,4 +131,15 @@ int file_copy_sparse(const char *src, const char *dst, mode_t mode)
 	if (r < 0)
 		unlink(dst);
 	return r;
+}
+
+bool dir_has_reflink(const char *dir)
+{
+	_cleanup_close_ int from = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	_cleanup_close_ int to = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	char block[PROBE_BYTES];
+
+	memset(block, 1, sizeof(block));
+	return from >= 0 && to >= 0 && fd_write_all(from, block, sizeof(block)) == 0 &&
+	       ioctl(to, FICLONE, from) == 0;
 }

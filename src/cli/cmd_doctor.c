@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/session.h"
 #include "cli/table.h"
+#include "cli/units.h"
 
 static const struct cli_example examples[] = {
 	{ "can this machine run sandboxes?", "skerry doctor" },
@@ -60,6 +61,47 @@ static int ask(struct cli *cli, json_t **ret, struct buf *raw)
 	return CLI_OK;
 }
 
+static void add_bytes(struct table *table, const json_t *value)
+{
+	char text[UNITS_TEXT_SIZE];
+
+	table_add(table, json_is_integer(value) ? bytes_text(json_integer_value(value), text)
+						: "not known");
+}
+
+/* "allocated" counts what is shared with each that has it. */
+static int print_space(const json_t *space)
+{
+	static const struct table_column columns[] = {
+		{ .title = "STATE" },	  { .title = "FILES" },	 { .title = "APPARENT" },
+		{ .title = "ALLOCATED" }, { .title = "SHARED" },
+	};
+	const json_t *fs = json_object_get(space, "file_system"), *item;
+	char free_text[UNITS_TEXT_SIZE], size_text[UNITS_TEXT_SIZE], files[24];
+	_cleanup_buf_ struct buf out = BUF_INIT;
+	struct table table;
+	size_t i;
+
+	if (!space)
+		return CLI_OK; /* an older server */
+	table_init(&table, columns, ARRAY_SIZE(columns));
+	json_array_foreach(json_object_get(space, "items"), i, item) {
+		table_add(&table, json_get_str(item, "name", "?"));
+		snprintf(files, sizeof(files), "%lld", (long long)json_get_int(item, "files", 0));
+		table_add(&table, files);
+		add_bytes(&table, json_object_get(item, "apparent_bytes"));
+		add_bytes(&table, json_object_get(item, "allocated_bytes"));
+		add_bytes(&table, json_object_get(item, "shared_bytes"));
+	}
+	buf_append_char(&out, '\n');
+	table_write(&table, output_width(), &out);
+	table_clear(&table);
+	buf_printf(&out, "%s of %s are free on its file system\n",
+		   bytes_text(json_get_int(fs, "free_bytes", 0), free_text),
+		   bytes_text(json_get_int(fs, "size_bytes", 0), size_text));
+	return output_write(out.data, out.len);
+}
+
 static int run_json(struct cli *cli)
 {
 	struct client_spec spec = { .method = "GET", .path = "/v1/doctor" };
@@ -93,13 +135,18 @@ static int run(struct cli *cli, const struct cli_args *args)
 		if (!ok)
 			code = CLI_FAILED;
 	}
+	if (print_space(json_object_get(answer, "space")) != CLI_OK)
+		code = CLI_FAILED;
 	return code;
 }
 
 const struct cli_command cli_command_doctor = {
 	.name = "doctor",
 	.summary = "check the server and its machine",
-	.detail = "Exits with 1 when something is wrong, and says what to do.",
+	.detail =
+		"Exits with 1 when something is wrong, and says what to do. At the end it shows "
+		"what the server's state takes: what its files claim, what they hold, and how much "
+		"of that they share with others, which deleting one of them does not free.",
 	.examples = examples,
 	.n_examples = ARRAY_SIZE(examples),
 	.run = run,

@@ -160,7 +160,7 @@ static int make_and_mount(const struct init *init, const char *image, struct ini
 	if (r < 0)
 		return r;
 	buf_printf(&ret->undo, "rm '%s'\n", image);
-	if (!init_has_reflink(init->state_dir))
+	if (!dir_has_reflink(init->state_dir))
 		return err_set(err, -EIO, "'%s' is mounted on '%s' and still has no reflink", image,
 			       init->state_dir);
 	/* The image's own root directory is everybody's to read. */
@@ -195,7 +195,7 @@ int init_file_system(const struct init *init, struct init_result *ret, struct er
 {
 	_cleanup_free_ char *image = xasprintf("%s.xfs", init->state_dir);
 
-	if (init_has_reflink(init->state_dir)) {
+	if (dir_has_reflink(init->state_dir)) {
 		ret->outcome = INIT_ALREADY;
 		buf_printf(&ret->detail, "that of %s has reflink", init->state_dir);
 		return 0;

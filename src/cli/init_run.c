@@ -1,20 +1,16 @@
-/* Programs that init runs, and a look at what a file system can. */
+/* Programs that init runs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <spawn.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/str.h"
 #include "cli/init_steps.h"
 
-#define OUTPUT_MAX  65536
-#define PROBE_BYTES 65536
+#define OUTPUT_MAX 65536
 
 extern char **environ;
 
@@ -69,15 +65,4 @@ int init_run(const char *const *argv, struct buf *output, struct err *err)
 		return 0;
 	return err_set(err, -EIO, "'%s' failed: %s", argv[0],
 		       text.len ? buf_str(&text) : "it says nothing");
-}
-
-bool init_has_reflink(const char *dir)
-{
-	_cleanup_close_ int from = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	_cleanup_close_ int to = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	char block[PROBE_BYTES];
-
-	memset(block, 1, sizeof(block));
-	return from >= 0 && to >= 0 && fd_write_all(from, block, sizeof(block)) == 0 &&
-	       ioctl(to, FICLONE, from) == 0;
 }

@@ -61,5 +61,3 @@ bool init_fstab_has(const char *table, const char *dir);
 /* Runs a program to its end, with its output in *output (capped; may be NULL). -ENOENT when it is
  * not installed; err has the program's own words. */
 int init_run(const char *const *argv, struct buf *output, struct err *err);
-/* FICLONE works between files of this directory. */
-bool init_has_reflink(const char *dir);

@@ -319,6 +319,8 @@ int core_image_remove(struct core *core, const struct principal *who, const char
 
 /* ---- doctor ---- */
 
-/* Facts and checks of this host as JSON: {"checks": [{"name", "ok", "detail", "fix"}], "isolation":
- * …}. Owned by the caller. [worker] */
+/* Facts and checks of this host as JSON: {"checks": [{"name", "ok", "detail", "fix"}], "space":
+ * {"items": [{"name", "files", "apparent_bytes", "allocated_bytes", "shared_bytes"}],
+ * "file_system":
+ * {"size_bytes", "free_bytes", "reflink"}}, "isolation": …}. Owned by the caller. [worker] */
 int core_doctor(struct core *core, json_t **ret, struct err *err);

@@ -234,8 +234,11 @@ void template_key(const struct core *core, const char *image_digest, const struc
 		  char out[33]);
 /* Drops the templates of an image's content, but for those that a sandbox or a snapshot needs. */
 void templates_drop_image(struct core *core, const char *image_digest);
-/* Removes those that cannot be used any more and that no sandbox and no snapshot needs. */
+/* Removes those that cannot be used any more, because of their image or of the driver, and that no
+ * sandbox and no snapshot needs. */
 void templates_collect(struct core *core);
+/* The same for a driver of this fingerprint. */
+void templates_collect_under(struct core *core, const char *fingerprint);
 /* At start: removes half-made ones too. */
 void templates_recover(struct core *core);
 void templates_free(struct core *core);
@@ -448,6 +451,11 @@ void snapshots_recover(struct core *core);
  * in DIR/pause. */
 int snapshot_take_files(struct core *core, const struct snapshot_row *row, struct sandbox *sb,
 			struct err *err);
+
+/* ---- space.c ---- */
+
+/* What a state directory takes, as core_doctor has it; owned by the caller. */
+json_t *space_report(const char *state_dir);
 
 /* ---- identity.c ---- */
 

@@ -277,7 +277,7 @@ static bool image_exists(const struct image_info *images, size_t n, const char *
 	return false;
 }
 
-void templates_collect(struct core *core)
+void templates_collect_under(struct core *core, const char *fingerprint)
 {
 	_cleanup_free_ char *path = xasprintf("%s/templates", core->state_dir);
 	_cleanup_(closedirp) DIR *dir = opendir(path);
@@ -294,14 +294,18 @@ void templates_collect(struct core *core)
 
 		if (!key_valid(entry->d_name))
 			continue;
-		if (template_check(one, vmm_driver_fingerprint(core->driver), false, digest, &err) <
-		    0)
+		if (template_check(one, fingerprint, false, digest, &err) < 0)
 			why = err.message;
 		else if (know_images && !image_exists(images, n_images, digest))
 			why = "its image is gone";
 		if (why && !is_needed(core, entry->d_name) && doom(core, entry->d_name))
 			remove_dir(core, entry->d_name, why);
 	}
+}
+
+void templates_collect(struct core *core)
+{
+	templates_collect_under(core, vmm_driver_fingerprint(core->driver));
 }
 
 void templates_recover(struct core *core)
