@@ -165,6 +165,8 @@ static enum where expected(const struct policy_case *policy, bool in_network, en
 
 /* --- what is sent --- */
 
+#define LATER_FRAGMENT 185 /* offset in units of 8 bytes */
+
 #define MARKER "cell:"
 struct marker {
 	char text[5];
@@ -200,6 +202,7 @@ static void send_cell(struct slot *slot, enum kind kind, const struct place *pla
 {
 	static const uint8_t other_mac[6] = { 0x02, 9, 9, 9, 9, 9 };
 	const struct marker marker = { .text = MARKER, .cell = cell };
+	uint8_t first_part[LATER_FRAGMENT * 8 - 8] = { 0 };
 	struct frame_spec spec = {
 		.source = INNER,
 		.dest = place->address,
@@ -228,10 +231,14 @@ static void send_cell(struct slot *slot, enum kind kind, const struct place *pla
 		spec.vlan = 7;
 		break;
 	case KIND_FIRST_FRAGMENT:
+		/* The later one completes it: connection tracking would forward the whole. */
+		memcpy(first_part, &marker, sizeof(marker));
+		spec.content = first_part;
+		spec.payload = sizeof(first_part);
 		spec.fragment = FRAME_MORE;
 		break;
 	case KIND_LATER_FRAGMENT:
-		spec.fragment = 185;
+		spec.fragment = LATER_FRAGMENT;
 		break;
 	case KIND_SPOOFED:
 		spec.source = slot_address(slot);
