@@ -120,8 +120,7 @@ void init_modules(void)
 
 /* ---- the root ---- */
 
-/* The value of a word NAME=value of the kernel command line. */
-static void get_parameter(const char *name, char *out, size_t out_size)
+bool init_parameter(const char *name, char *out, size_t out_size)
 {
 	_cleanup_buf_ struct buf line = BUF_INIT;
 	size_t name_len = strlen(name);
@@ -132,8 +131,14 @@ static void get_parameter(const char *name, char *out, size_t out_size)
 	for (char *w = strtok_r(line.data, " \n", &save); w; w = strtok_r(NULL, " \n", &save))
 		if (strncmp(w, name, name_len) == 0 && w[name_len] == '=' &&
 		    str_copy(out, out_size, w + name_len + 1))
-			return;
-	init_fatal("the kernel command line has no %s=", name);
+			return true;
+	return false;
+}
+
+static void get_parameter(const char *name, char *out, size_t out_size)
+{
+	if (!init_parameter(name, out, out_size))
+		init_fatal("the kernel command line has no %s=", name);
 }
 
 static void wait_for_device(const char *path)
@@ -225,25 +230,4 @@ int init_root(void)
 	    chdir("/") < 0)
 		init_fatal("cannot change to the new root: %s", strerrordesc_np(errno));
 	return exec_dir_fd;
-}
-
-/* ---- network ---- */
-
-void init_network(void)
-{
-	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	_cleanup_close_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct stat st;
-	int fd;
-
-	if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
-		log_error("cannot bring up the loopback device", "errno=%d", errno);
-	/* Programs take a missing file for a resolver on localhost; an image built on a host with
-	 * systemd-resolved has a link to nowhere. */
-	if (stat("/etc/resolv.conf", &st) == 0)
-		return;
-	unlink("/etc/resolv.conf");
-	fd = open("/etc/resolv.conf", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	if (fd >= 0)
-		close(fd);
 }

@@ -39,6 +39,7 @@
 #include "guest/cgroup.h"
 #include "guest/guest.h"
 #include "guest/init.h"
+#include "guest/network.h"
 
 #define PORT_WAIT_MS	10000
 #define OPEN_FILES	16384 /* EXECS_ALIVE_MAX and EXECS_KEPT_MAX times 7, and some */
@@ -127,7 +128,7 @@ static void boot(struct guest *guest)
 	init_early();
 	init_modules();
 	guest->exec_dir_fd = init_root();
-	init_network();
+	network_init();
 	measure_machine(guest);
 	read_os_name(guest->os_name, sizeof(guest->os_name));
 	guest->cgroup_fd = cgroup_setup(guest->mem_total_kib);

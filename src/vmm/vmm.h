@@ -54,6 +54,17 @@ const char *vmm_driver_isolation_reason(const struct vmm_driver *driver);
  * Borrowed. */
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver);
 
+/* The guest's one network device, which is a tap that the caller made (in whatever network
+ * namespace: the VMM lives in an empty one). The guest sets its side up when it boots; a restored
+ * one has it already. All strings are borrowed during vmm_start. */
+struct vmm_network {
+	int tap_fd;		 /* IFF_TAP, IFF_NO_PI, IFF_VNET_HDR; stays the caller's */
+	const char *mac;	 /* "02:…", of the guest's device */
+	const char *address;	 /* "100.64.0.2/30" */
+	const char *gateway;	 /* "100.64.0.1": the default route, and the name server */
+	const char *gateway_mac; /* a permanent neighbour: the guest need not ask */
+};
+
 struct vmm_spec {
 	const char *name;    /* names the cgroup and the processes: a sandbox id */
 	const char *run_dir; /* exists, empty, owned by root, 0700 */
@@ -65,7 +76,10 @@ struct vmm_spec {
 	bool memory_shared; /* true: the guest writes into the file (a template in the making),
 			       which is made or sized when absent or empty; false: copy-on-write,
 			       the VMM cannot write the file */
-	const char *device_state_path;	/* NULL: boot; else restore this state over memory_path */
+	const char *device_state_path; /* NULL: boot; else restore this state over memory_path */
+	/* NULL: no network device. A state that was saved with one is only restored with one, on
+	 * any tap, and one without only without. */
+	const struct vmm_network *network;
 	unsigned int cpu_quota_percent; /* of one CPU: 25, 100, 200 …; 0: no limit */
 	uint64_t memory_limit_bytes; /* cgroup limit for the VMM, guest memory included; 0: computed
 				      */

@@ -147,6 +147,37 @@ static void processor_depends_on_the_accelerator(void **state)
 	buf_clear(&line);
 }
 
+/* One tap by its descriptor, nothing that a guest could configure; after the other devices, whose
+ * places a saved state knows. */
+static void network_is_a_passed_tap(void **state)
+{
+	struct machine machine = make_machine(VMM_EMULATED);
+	struct vmm_spec spec = make_spec();
+	const struct vmm_network network = {
+		.tap_fd = 17,
+		.mac = "02:5e:00:00:00:02",
+		.address = "100.64.0.2/30",
+		.gateway = "100.64.0.1",
+		.gateway_mac = "02:5e:00:00:00:01",
+	};
+	struct buf line;
+
+	spec.network = &network;
+	line = line_of(&machine, &spec);
+	assert_has(&line, " -netdev tap,id=net,fd=17 ");
+	assert_has(&line, ",mac=02:5e:00:00:00:02 ");
+	assert_has(&line, "ctrl_vq=off");
+	assert_lacks(&line, "vhost");
+	assert_lacks(&line, "script=");
+	assert_true(strstr(line.data, "-netdev") > strstr(line.data, "drive=disk"));
+	assert_lacks(&line, "skerry.net"); /* it has been told */
+	buf_clear(&line);
+	spec.device_state_path = NULL;
+	line = line_of(&machine, &spec);
+	assert_has(&line, " skerry.net=100.64.0.2/30,100.64.0.1,02:5e:00:00:00:01 ");
+	buf_clear(&line);
+}
+
 static void limits_grow_with_the_machine(void **state)
 {
 	struct machine tcg = make_machine(VMM_EMULATED), kvm = make_machine(VMM_KVM);
@@ -168,6 +199,7 @@ int main(void)
 		cmocka_unit_test(boot_starts_stopped_and_restore_waits),
 		cmocka_unit_test(memory_is_shared_only_in_the_making),
 		cmocka_unit_test(processor_depends_on_the_accelerator),
+		cmocka_unit_test(network_is_a_passed_tap),
 		cmocka_unit_test(limits_grow_with_the_machine),
 	};
 

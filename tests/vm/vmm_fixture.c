@@ -157,6 +157,7 @@ void machine_prepare(struct machine_run *m, struct fixture *fixture)
 		.disk_path = m->disk_path,
 		.memory_path = fixture->memory_path,
 		.device_state_path = fixture->state_path,
+		.network = fixture->network,
 		.uid = FIRST_UID + (uid_t)getpid() * UIDS_PER_RUN + n % UIDS_PER_RUN,
 		.expires_boottime_ms = clock_boottime_ms() + 600000,
 	};

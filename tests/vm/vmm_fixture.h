@@ -19,6 +19,7 @@ struct fixture {
 	struct loop *loop;
 	char *root_path;
 	char *memory_path, *state_path, *disk_path; /* the template */
+	const struct vmm_network *network;	    /* of machines prepared from now on */
 	int64_t boot_ms;			    /* start to the agent's answer */
 	unsigned int n_machines;
 };

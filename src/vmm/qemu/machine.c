@@ -22,6 +22,9 @@
  */
 #include "vmm/qemu/machine.h"
 
+#include "base/buf.h"
+#include "base/cleanup.h"
+
 #include "skerry/guest_proto.h"
 
 #define MIB (1024ull * 1024ull)
@@ -43,6 +46,12 @@
 #define KERNEL_ARGUMENTS                                                                           \
 	"console=ttyS0 quiet loglevel=1 panic=-1 reboot=t random.trust_cpu=on no_timer_check "     \
 	"skerry.root=/dev/vda skerry.disk=/dev/vdb"
+
+/* The guest gets a fixed MAC and no control queue: nothing to change about its device, and less of
+ * QEMU to reach. */
+#define NET_DEVICE                                                                                 \
+	"virtio-net-device,netdev=net,ctrl_vq=off,ctrl_rx=off,ctrl_vlan=off,ctrl_rx_extra=off,"    \
+	"ctrl_mac_addr=off,ctrl_guest_offloads=off,guest_announce=off,mq=off"
 
 #define TCG_KERNEL_ARGUMENTS " mitigations=off norandmaps tsc=reliable"
 
@@ -75,16 +84,20 @@ static void add_memory(const struct vmm_spec *spec, struct args *out)
 			    spec->memory_mb, spec->memory_shared ? "on" : "off");
 }
 
-static void add_kernel(const struct machine *machine, struct args *out)
+static void add_kernel(const struct machine *machine, const struct vmm_spec *spec, struct args *out)
 {
+	const struct vmm_network *network = spec->network;
+	_cleanup_buf_ struct buf line = BUF_INIT;
+
 	args_option(out, "-kernel", "%s", machine->kernel_path);
 	args_option(out, "-initrd", "%s", machine->initramfs_path);
+	buf_append_str(&line, KERNEL_ARGUMENTS);
 	if (is_tcg(machine))
-		args_option(out, "-append",
-			    KERNEL_ARGUMENTS TCG_KERNEL_ARGUMENTS " tsc_early_khz=%u",
-			    machine->tsc_khz);
-	else
-		args_option(out, "-append", KERNEL_ARGUMENTS);
+		buf_printf(&line, TCG_KERNEL_ARGUMENTS " tsc_early_khz=%u", machine->tsc_khz);
+	if (network)
+		buf_printf(&line, " skerry.net=%s,%s,%s", network->address, network->gateway,
+			   network->gateway_mac);
+	args_option(out, "-append", "%s", line.data);
 }
 
 /* QEMU's locks on image files are off: the root image is shared by design, a disk is its VM's own.
@@ -104,8 +117,15 @@ static void add_disk(const char *id, int fd, bool read_only, struct args *out)
 	args_option(out, "-device", "virtio-blk-device,drive=%s,serial=%s", id, id);
 }
 
+static void add_network(const struct vmm_network *network, struct args *out)
+{
+	args_option(out, "-netdev", "tap,id=net,fd=%d", network->tap_fd);
+	args_option(out, "-device", NET_DEVICE ",mac=%s", network->mac);
+}
+
 /* Virtio devices take the machine's slots in the order given: root is vda, disk is vdb. */
-static void add_devices(const struct machine_fds *fds, struct args *out)
+static void add_devices(const struct vmm_spec *spec, const struct machine_fds *fds,
+			struct args *out)
 {
 	args_option(out, "-chardev", "socket,id=qmp,fd=%d,server=on,wait=off", fds->qmp_listen);
 	args_option(out, "-mon", "chardev=qmp,mode=control");
@@ -121,6 +141,8 @@ static void add_devices(const struct machine_fds *fds, struct args *out)
 
 	add_disk("root", fds->root, true, out);
 	add_disk("disk", fds->disk, false, out);
+	if (spec->network)
+		add_network(spec->network, out);
 }
 
 void machine_command(const struct machine *machine, const struct vmm_spec *spec,
@@ -142,7 +164,7 @@ void machine_command(const struct machine *machine, const struct vmm_spec *spec,
 		    MACHINE_IO_THREADS);
 	add_processor(machine, spec, out);
 	add_memory(spec, out);
-	add_devices(fds, out);
+	add_devices(spec, fds, out);
 	/* The stream of xen-save-devices-state has no configuration section. */
 	args_option(out, "-global", "migration.send-configuration=off");
 	/* Nothing runs before the jail is sealed. A restored guest needs no kernel: it has one. */
@@ -150,7 +172,7 @@ void machine_command(const struct machine *machine, const struct vmm_spec *spec,
 		args_option(out, "-incoming", "defer");
 	} else {
 		args_add(out, "-S");
-		add_kernel(machine, out);
+		add_kernel(machine, spec, out);
 	}
 }
 
@@ -170,6 +192,7 @@ uint32_t machine_threads_max(const struct machine *machine, const struct vmm_spe
 
 const char *machine_description(const struct machine *machine)
 {
-	return is_tcg(machine) ? TCG_MACHINE " " TCG_CPU " " KERNEL_ARGUMENTS TCG_KERNEL_ARGUMENTS
-			       : KVM_MACHINE " " KVM_CPU " " KERNEL_ARGUMENTS;
+	return is_tcg(machine) ? TCG_MACHINE " " TCG_CPU " " NET_DEVICE
+					     " " KERNEL_ARGUMENTS TCG_KERNEL_ARGUMENTS
+			       : KVM_MACHINE " " KVM_CPU " " NET_DEVICE " " KERNEL_ARGUMENTS;
 }

@@ -86,6 +86,8 @@ static int check_spec(const struct vmm_driver *driver, const struct vmm_spec *sp
 	if (spec->fill_memory && (spec->memory_shared || !spec->device_state_path))
 		return err_set(err, -EINVAL,
 			       "only the private memory of a restored machine is filled");
+	if (spec->network && spec->network->tap_fd < 0)
+		return err_set(err, -EINVAL, "a machine with a network needs a tap");
 	if (strlen(spec->run_dir) >= sizeof(((struct vmm_vm *)NULL)->run_dir))
 		return err_set(err, -ENAMETOOLONG, "the run directory's path is too long");
 	return 0;
@@ -216,10 +218,16 @@ static void add_limits(const struct vmm_driver *driver, const struct vmm_spec *s
 		args_add(out, "--huge-pages");
 }
 
-static void add_descriptors(const struct start *s, struct args *out)
+static int tap_of(const struct vmm_spec *spec)
+{
+	return spec->network ? spec->network->tap_fd : -1;
+}
+
+static void add_descriptors(const struct vmm_spec *spec, const struct start *s, struct args *out)
 {
 	const int keep[] = { s->fds.qmp_listen, s->fds.agent_listen, s->fds.console, s->fds.root,
-			     s->fds.disk,	s->fds.memory,	     s->fds.kvm,     s->state };
+			     s->fds.disk,	s->fds.memory,	     s->fds.kvm,     s->state,
+			     tap_of(spec) };
 	_cleanup_buf_ struct buf pairs = BUF_INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
@@ -256,7 +264,7 @@ static void warden_command(const struct vmm_driver *driver, const struct vmm_spe
 	args_option(out, "--setenv", "LD_PRELOAD=%s", driver->preload_path);
 	/* One arena a thread would be private memory for nothing. */
 	args_option(out, "--setenv", "MALLOC_ARENA_MAX=1");
-	add_descriptors(s, out);
+	add_descriptors(spec, s, out);
 	args_add(out, "--");
 	machine_command(&driver->machine, spec, &s->fds, out);
 }
@@ -268,7 +276,7 @@ static int spawn_warden(const struct vmm_driver *driver, const struct vmm_spec *
 	const int keep[] = { s->fds.qmp_listen, s->fds.agent_listen, s->fds.console,
 			     s->fds.root,	s->fds.disk,	     s->console_read,
 			     s->status_write,	s->fds.memory,	     s->fds.kvm,
-			     s->state };
+			     s->state,		tap_of(spec) };
 	int keep_open[ARRAY_SIZE(keep)];
 	struct spawn_spec spawning = SPAWN_SPEC_INIT;
 	int r;
