@@ -759,6 +759,20 @@ static void test_named_snapshot(void **state)
 	assert_string_equal(err_code_of(&err), "snapshot_not_found");
 }
 
+static size_t count_names(const char *sub, const char *prefix)
+{
+	_cleanup_free_ char *path = xasprintf("%s/state/%s", rig.dir, sub);
+	DIR *dir = opendir(path);
+	const struct dirent *entry;
+	size_t n = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		n += str_starts(entry->d_name, prefix) && entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
 /* ---- compressed ---- */
 
 static char *pause_file(const char *id, const char *name)
@@ -773,44 +787,6 @@ static void assert_compressed(const char *id, bool compressed)
 
 	assert_int_equal(access(plain, F_OK), compressed ? -1 : 0);
 	assert_int_equal(access(small, F_OK), compressed ? 0 : -1);
-}
-
-static void test_paused_for_long_is_compressed(void **state)
-{
-	const struct core_fork_request one = { .count = 1 };
-	struct core_fork_result forks = { 0 };
-	struct err err = ERR_INIT;
-	char id[SANDBOX_ID_SIZE];
-	long before;
-
-	rig_create(&rig, NULL, id);
-	rig_expect(&rig, id, "echo kept >~/mark; yes skerry | head -c 20000000 >/dev/shm/x; sync",
-		   "");
-	start_server_and_counter(id);
-	before = number_of(id, "tail -n 1 ~/count");
-	must_pause(id);
-	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() - 60000), 0); /* not for long */
-	assert_compressed(id, false);
-	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 1);
-	assert_compressed(id, true);
-	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 0); /* it is */
-	/* It is what it was for a fork, after a restart of the daemon, and for a command. */
-	if (core_fork(rig.core, &rig.admin, id, &one, &forks, &err) < 0)
-		fail_msg("fork: %s", err.message);
-	rig_expect(&rig, forks.children[0].id, "cat ~/mark; head -n 1 /dev/shm/x",
-		   "kept\nskerry\n");
-	rig_destroy(&rig, forks.children[0].id);
-	core_fork_result_clear(&forks);
-	assert_status(id, SANDBOX_PAUSED);
-	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 1);
-	rig_close(&rig);
-	rig_open(&rig);
-	assert_compressed(id, true);
-	rig_expect(&rig, id, "cat ~/mark; head -n 1 /dev/shm/x", "kept\nskerry\n");
-	check_server(id);
-	assert_true(number_of(id, "sleep 1; tail -n 1 ~/count") > before);
-	assert_int_equal(shrink_paused(rig.core, clock_unix_ms() + 1000), 0); /* it runs */
-	rig_destroy(&rig, id);
 }
 
 /* ---- a daemon that dies at each step ---- */
@@ -848,20 +824,6 @@ static int be_aborted(const char *dir, const char *point, const char *id)
 	if (str_eq(point, "snapshot.row_gone"))
 		core_snapshot_remove(rig.core, &rig.admin, "dies", NULL);
 	return 1;
-}
-
-static size_t count_names(const char *sub, const char *prefix)
-{
-	_cleanup_free_ char *path = xasprintf("%s/state/%s", rig.dir, sub);
-	DIR *dir = opendir(path);
-	const struct dirent *entry;
-	size_t n = 0;
-
-	assert_non_null(dir);
-	while ((entry = readdir(dir)))
-		n += str_starts(entry->d_name, prefix) && entry->d_name[0] != '.';
-	closedir(dir);
-	return n;
 }
 
 static void die_at(const char *point, const char *id)
@@ -1004,7 +966,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_fork_beyond_the_quota_makes_none),
 		cmocka_unit_test(test_standby),
 		cmocka_unit_test(test_named_snapshot),
-		cmocka_unit_test(test_paused_for_long_is_compressed),
 		cmocka_unit_test(test_a_daemon_that_dies_at_each_step),
 		cmocka_unit_test(test_disk_full_harms_nothing),
 	};
