@@ -16,11 +16,13 @@ function removeCgroups(name) {
 		}
 }
 
-export async function daemonFor({ image }) {
+let daemons = 0;
+
+export async function daemonFor({ image, limits = {} }) {
 	if (process.getuid() !== 0)
 		throw new Error('the benchmarks make virtual machines and need root');
-	const cgroup = `skerry-bench-${process.pid}`; // apart from those of other daemons of this machine
-	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 64 }, vm: { cgroup } } });
+	const cgroup = `skerry-bench-${process.pid}-${++daemons}`; // apart from those of other daemons of this machine
+	const daemon = await startDaemon({ config: { limits: { sandboxes_per_account: 128, ...limits }, vm: { cgroup } } });
 
 	const stop = daemon.stop.bind(daemon);
 

@@ -5,6 +5,9 @@
 //   memory  what an idle sandbox costs the host
 //   churn   create, exec, destroy a hundred times: times, what is left behind, the daemon's growth
 //   crowd   twenty sandboxes made at once
+//   standby create handed over from those that stand ready, in turn with one restored cold
+//   fork    how long a fork's source stands still and its child takes to answer, by written memory
+//   growth  the same by the guest's memory and by the number of children
 //
 // The figures are printed as a table with the aim beside them, and written as JSON.
 
@@ -18,15 +21,19 @@ import { churn } from './churn.mjs';
 import { crowd } from './crowd.mjs';
 import { daemonFor, imageFile, makeWork } from './daemon.mjs';
 import { exec } from './exec.mjs';
+import { fork, growth } from './fork.mjs';
 import { memory } from './memory.mjs';
+import { enterPlace } from './place.mjs';
+import { standby } from './standby.mjs';
 import { start } from './start.mjs';
 import { table } from './table.mjs';
 
-const parts = { start, exec, memory, churn, crowd };
+const parts = { start, exec, memory, churn, crowd, standby, fork, growth };
 
-const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--out FILE]
+const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
 
 parts: ${Object.keys(parts).join(', ')}
+--place is the file system of the state: with reflink as skerry init makes it (default), or as it is
 --quick takes a tenth of the samples; its figures are for a look, not for comparison
 `;
 
@@ -36,6 +43,7 @@ function options() {
 			quick: { type: 'boolean' },
 			only: { type: 'string' },
 			image: { type: 'string', default: 'base' },
+			place: { type: 'string', default: 'reflink' },
 			out: { type: 'string' },
 			help: { type: 'boolean' },
 		},
@@ -72,6 +80,16 @@ async function main() {
 
 	if (chosen.help)
 		return void process.stdout.write(help);
+	const place = enterPlace(chosen.place);
+
+	try {
+		await measure(chosen, build, place);
+	} finally {
+		place.leave();
+	}
+}
+
+async function measure(chosen, build, place) {
 	const daemon = await daemonFor(chosen);
 	const work = makeWork();
 	const results = [];
@@ -80,7 +98,7 @@ async function main() {
 	try {
 		baseline = new Baseline({ build, image: imageFile(daemon, chosen.image), work, memoryMb: 1024 });
 		const context = { daemon, baseline, image: chosen.image, few: chosen.quick ? 0.1 : 1 };
-		const about = machine(await daemon.doctor());
+		const about = { ...machine(await daemon.doctor()), state: place.kind };
 
 		for (const name of chosen.only) {
 			process.stderr.write(`${name} …\n`);
@@ -94,7 +112,7 @@ async function main() {
 
 		fs.mkdirSync(path.dirname(out), { recursive: true });
 		fs.writeFileSync(out, JSON.stringify({ date, quick: Boolean(chosen.quick), machine: about, results }, null, '\t'));
-		process.stdout.write(`${report(results)}\n\n${about.isolation}, ${about.cpus} CPUs; written to ${out}\n`);
+		process.stdout.write(`${report(results)}\n\n${about.isolation}, ${about.cpus} CPUs, state on ${about.state}; written to ${out}\n`);
 		if (about.load_before > about.cpus / 2)
 			process.stdout.write(`the machine was busy (load ${about.load_before.toFixed(1)} at the start): take no figure for granted\n`);
 		process.exitCode = results.some(({ rows }) => rows.some(({ ok }) => ok === false)) ? 1 : 0;
