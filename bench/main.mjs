@@ -8,6 +8,8 @@
 //   standby create handed over from those that stand ready, in turn with one restored cold
 //   fork    how long a fork's source stands still and its child takes to answer, by written memory
 //   growth  the same by the guest's memory and by the number of children
+//   pause   how long a pause takes until it is durable, and a resume, by written memory
+//   hundred a hundred sandboxes alive: private memory and idle CPU
 //
 // The figures are printed as a table with the aim beside them, and written as JSON.
 
@@ -22,13 +24,15 @@ import { crowd } from './crowd.mjs';
 import { daemonFor, imageFile, makeWork } from './daemon.mjs';
 import { exec } from './exec.mjs';
 import { fork, growth } from './fork.mjs';
+import { hundred } from './hundred.mjs';
 import { memory } from './memory.mjs';
+import { pause } from './pause.mjs';
 import { enterPlace } from './place.mjs';
 import { standby } from './standby.mjs';
 import { start } from './start.mjs';
 import { table } from './table.mjs';
 
-const parts = { start, exec, memory, churn, crowd, standby, fork, growth };
+const parts = { start, exec, memory, churn, crowd, standby, fork, growth, pause, hundred };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
 

@@ -12,7 +12,7 @@ const SANDBOXES = 5;
 const SETTLE_MS = 3000;
 const AIM_MIB = 40;
 
-function privateMib(pid) {
+export function privateMib(pid) {
 	const text = fs.readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
 	const kib = [...text.matchAll(/^Private_(?:Clean|Dirty):\s+(\d+) kB$/gm)].reduce((sum, [, n]) => sum + Number(n), 0);
 
