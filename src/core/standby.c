@@ -140,13 +140,19 @@ struct sandbox *standby_take(struct core *core, const char *template_key, struct
 
 int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err *err)
 {
+	int64_t began_us = clock_boottime_us(), extended_us;
 	int r = vmm_extend(sb->core->driver, &sb->vm, sb->expires_boottime_ms,
 			   clock_boottime_ms() + VM_EXTEND_DEADLINE_MS, err);
 
+	extended_us = clock_boottime_us();
 	if (r == 0)
 		r = start_hand_over(sb, from, err);
-	if (r == 0)
+	if (r == 0) {
+		log_debug("handed over", "sandbox=%s deadline_us=%lld identity_us=%lld", sb->id,
+			  (long long)(extended_us - began_us),
+			  (long long)(clock_boottime_us() - extended_us));
 		return 0;
+	}
 	sandbox_detach(sb);
 	sandbox_end_vm(sb, "destroyed_by_user", NULL);
 	tree_remove(sb->dir);
