@@ -31,12 +31,12 @@ void dns_resolver_free(struct dns_resolver *resolver); /* cancels what is under 
  * no server answered. left_s is how long it lives (0: it must not be kept). */
 typedef void (*dns_lookup_fn)(void *arg, struct dns_answer *answer, uint32_t left_s);
 
-/* fn is called once, never within this call, unless the lookup is cancelled before. NULL: the
- * client, or all together, have too many under way. */
-struct dns_lookup *dns_resolver_ask(struct dns_resolver *resolver, uint32_t client,
+/* address is the client's. fn is called once, never within this call, unless the lookup is
+ * cancelled before. NULL: the client, or all together, have too many under way. */
+struct dns_lookup *dns_resolver_ask(struct dns_resolver *resolver, uint32_t address,
 				    const struct dns_name *name, uint16_t type, dns_lookup_fn fn,
 				    void *arg);
 void dns_lookup_cancel(struct dns_lookup *lookup); /* NULL is fine */
 
 /* The client is gone: its cache is forgotten. Lookups under way are their owners' to cancel. */
-void dns_resolver_forget(struct dns_resolver *resolver, uint32_t client);
+void dns_resolver_forget(struct dns_resolver *resolver, uint32_t address);

@@ -138,7 +138,7 @@ static void on_udp(void *arg, uint32_t events)
 	uint8_t data[DATAGRAM_MAX];
 
 	for (int i = 0; i < DATAGRAMS_PER_ROUND; i++) {
-		struct sockaddr_in from;
+		struct sockaddr_in from = { 0 };
 		socklen_t from_len = sizeof(from);
 		ssize_t n = recvfrom(server->udp_fd, data, sizeof(data), MSG_TRUNC,
 				     (struct sockaddr *)&from, &from_len);

@@ -32,5 +32,6 @@ int dns_server_new(struct loop *loop, const struct dns_server_config *config,
 		   struct dns_server **ret, struct err *err);
 void dns_server_free(struct dns_server *server); /* NULL is fine */
 
-/* The client is gone: what is under way for it is dropped, also in the resolver. */
-void dns_server_forget(struct dns_server *server, uint32_t client);
+/* The client with this address is gone: what is under way for it is dropped, also in the resolver.
+ */
+void dns_server_forget(struct dns_server *server, uint32_t address);

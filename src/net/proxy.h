@@ -41,7 +41,8 @@ int proxy_new(struct loop *loop, const struct proxy_config *config, struct proxy
 void proxy_free(struct proxy *proxy); /* cuts all connections; NULL is fine */
 uint16_t proxy_port(const struct proxy *proxy);
 
-/* The client's rules have changed: cuts its connections that they no longer allow. */
-void proxy_recheck(struct proxy *proxy, uint32_t client);
+/* The rules of the client with this address have changed: cuts its connections that they no longer
+ * allow. */
+void proxy_recheck(struct proxy *proxy, uint32_t address);
 /* The client is gone: cuts its connections. */
-void proxy_forget(struct proxy *proxy, uint32_t client);
+void proxy_forget(struct proxy *proxy, uint32_t address);

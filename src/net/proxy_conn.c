@@ -73,17 +73,17 @@ bool proxy_conn_allowed(const struct proxy_conn *conn, const char *name)
 /* How long the connection may stay as it is without a byte. */
 static int64_t patience_ms(const struct proxy_conn *conn)
 {
-	switch (conn->state) {
-	case PROXY_READS_NAME:
-		return PROXY_HELLO_MS;
-	case PROXY_CONNECTS:
-		return PROXY_CONNECT_MS;
-	case PROXY_REFUSES:
-		return PROXY_LINGER_MS;
-	default:
-		return conn->guest.ended || conn->site.ended ? PROXY_HALF_CLOSED_IDLE_MS
-							     : PROXY_IDLE_MS;
-	}
+	static const int64_t waits_ms[] = {
+		[PROXY_READS_NAME] = PROXY_HELLO_MS,
+		[PROXY_RESOLVES] = PROXY_IDLE_MS, /* the resolver has its own */
+		[PROXY_CONNECTS] = PROXY_CONNECT_MS,
+		[PROXY_PASSES] = PROXY_IDLE_MS,
+		[PROXY_REFUSES] = PROXY_LINGER_MS,
+	};
+
+	if (conn->state == PROXY_PASSES && (conn->guest.ended || conn->site.ended))
+		return PROXY_HALF_CLOSED_IDLE_MS;
+	return waits_ms[conn->state];
 }
 
 static void enter(struct proxy_conn *conn, enum proxy_state state)

@@ -137,7 +137,7 @@ static int parse_authority(struct span s, char name[HOSTNAME_MAX + 1], uint16_t 
 static int parse_target(struct span method, struct span target, char absolute[HOSTNAME_MAX + 1],
 			enum http_fault *ret)
 {
-	struct span rest = target, authority;
+	struct span rest, authority;
 	uint16_t port;
 
 	absolute[0] = '\0';

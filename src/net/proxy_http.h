@@ -33,7 +33,7 @@ enum http_fault {
 	HTTP_CONNECT,
 	HTTP_HOST_CHANGED,
 };
-const char *http_fault_text(enum http_fault fault); /* lower case, no full stop */
+const char *http_fault_text(enum http_fault value); /* lower case, no full stop */
 
 struct http_head {
 	size_t len; /* of the head, with its empty line */

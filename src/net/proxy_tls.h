@@ -31,7 +31,7 @@ int tls_hello_name(const uint8_t *data, size_t len, char name[HOSTNAME_MAX + 1],
 		   enum tls_fault *ret_fault);
 
 /* A short reason, lower case, no full stop. */
-const char *tls_fault_text(enum tls_fault fault);
+const char *tls_fault_text(enum tls_fault value);
 
 /* The fatal alert that says so to the client. */
 #define TLS_ALERT_SIZE 7
@@ -41,5 +41,5 @@ enum tls_alert {
 	TLS_ALERT_INTERNAL_ERROR = 80,
 	TLS_ALERT_MISSING_EXTENSION = 109
 };
-enum tls_alert tls_fault_alert(enum tls_fault fault);
+enum tls_alert tls_fault_alert(enum tls_fault value);
 void tls_alert_make(enum tls_alert alert, uint8_t out[TLS_ALERT_SIZE]);

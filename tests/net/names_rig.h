@@ -39,7 +39,7 @@ void rig_run_guest(const char *command);
 
 /* A socket of a guest, bound to its address. type as socket(2). */
 int rig_guest_socket(uint32_t guest, int type);
-int rig_guest_connect(uint32_t guest, uint32_t address, uint16_t port); /* TCP; -errno */
+int rig_guest_connect(uint32_t guest, uint32_t to, uint16_t port); /* TCP; -errno */
 /* A listening TCP socket of a site, or of the host at HOST_PUBLIC. */
 int rig_site_listen(uint32_t site, uint16_t port);
 struct sockaddr_in rig_address(uint32_t address, uint16_t port);

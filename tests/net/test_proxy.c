@@ -225,7 +225,7 @@ static struct buf hello_for(const char *name)
 	SSL *ssl = SSL_new(context);
 	BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
 	struct buf hello = BUF_INIT;
-	char *data;
+	char *data = NULL;
 	long len;
 
 	SSL_set_bio(ssl, in, out);
@@ -357,7 +357,8 @@ static void test_encrypted_hello(void **state)
 	char *at = memmem(hello.data, hello.len, "\0\13\0\4\3\0\1\2", 8);
 
 	assert_non_null(at);
-	memcpy(at, "\xfe\x0d", 2);
+	at[0] = (char)0xfe;
+	at[1] = 0x0d;
 	rig_set_rules(rig, GUEST_A, "[\"one.test\"]");
 	assert_alert(hello.data, hello.len, TLS_ALERT_ACCESS_DENIED);
 	assert_non_null(strstr(rig_last_denial(rig, GUEST_A).reason, "ECH"));
