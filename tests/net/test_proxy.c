@@ -159,7 +159,7 @@ static struct buf read_all(int fd)
 static void expect(int fd, const char *text)
 {
 	_cleanup_buf_ struct buf all = BUF_INIT;
-	char c;
+	char c = 0;
 
 	while (!strstr(buf_str(&all), text)) {
 		if (!wait_for(fd, WAIT_MS) || recv(fd, &c, 1, 0) <= 0)
@@ -209,7 +209,7 @@ static void tls_close(struct tls *tls)
 static void tls_expect(struct tls *tls, const char *text)
 {
 	_cleanup_buf_ struct buf all = BUF_INIT;
-	char c;
+	char c = 0;
 
 	while (!strstr(buf_str(&all), text)) {
 		if (SSL_read(tls->ssl, &c, 1) != 1)

@@ -183,10 +183,10 @@ static void test_malformed(void **state)
 		"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: -1\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length:\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9223372036854775808\r\n\r\n",
-		POST "Content-Length: 4\r\n" CHUNKED "\r\n0\r\n\r\n",
+		(POST "Content-Length: 4\r\n" CHUNKED "\r\n0\r\n\r\n"),
 		"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: xchunked\r\n\r\n",
-		POST CHUNKED CHUNKED "\r\n",
+		(POST CHUNKED CHUNKED "\r\n"),
 		"POST / HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n",
 	};
 	static const char *const chunks[] = {
