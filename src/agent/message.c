@@ -23,6 +23,16 @@ static bool get_bool(struct frame_reader *r)
 	return v == 1;
 }
 
+/* Offsets, totals and times: what a signed number cannot hold is no count of anything. */
+static uint64_t get_count(struct frame_reader *r)
+{
+	uint64_t v = frame_get_u64(r);
+
+	if (v > INT64_MAX)
+		r->bad = true;
+	return v;
+}
+
 static void parse_hello_ack(struct frame_reader *r, struct agent_message *m)
 {
 	m->hello_ack.version = frame_get_u32(r);
@@ -40,9 +50,9 @@ static void parse_exit(struct frame_reader *r, struct agent_message *m)
 	m->exit.exit_code = (int32_t)frame_get_u32(r);
 	m->exit.signal = frame_get_u32(r);
 	m->exit.bits = frame_get_u32(r);
-	m->exit.duration_ms = frame_get_u64(r);
-	m->exit.stdout_total = frame_get_u64(r);
-	m->exit.stderr_total = frame_get_u64(r);
+	m->exit.duration_ms = get_count(r);
+	m->exit.stdout_total = get_count(r);
+	m->exit.stderr_total = get_count(r);
 	if (m->exit.exit_code < -1 || m->exit.exit_code > 255 || m->exit.signal > 127)
 		r->bad = true;
 }
@@ -50,7 +60,7 @@ static void parse_exit(struct frame_reader *r, struct agent_message *m)
 static void parse_data(struct frame_reader *r, struct agent_message *m)
 {
 	m->data.stream = get_stream(r);
-	m->data.offset = frame_get_u64(r);
+	m->data.offset = get_count(r);
 	m->data.bytes = frame_get_rest(r);
 	if (m->data.bytes.len == 0 || m->data.bytes.len > PROTO_DATA_MAX)
 		r->bad = true;
@@ -59,10 +69,10 @@ static void parse_data(struct frame_reader *r, struct agent_message *m)
 static void parse_state(struct frame_reader *r, struct agent_message *m)
 {
 	m->state.running = get_bool(r);
-	m->state.stdout_total = frame_get_u64(r);
-	m->state.stderr_total = frame_get_u64(r);
-	m->state.input_offset = frame_get_u64(r);
-	m->state.duration_ms = frame_get_u64(r);
+	m->state.stdout_total = get_count(r);
+	m->state.stderr_total = get_count(r);
+	m->state.input_offset = get_count(r);
+	m->state.duration_ms = get_count(r);
 }
 
 static void parse_payload(struct frame_reader *r, struct agent_message *m)
@@ -94,21 +104,21 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 		break;
 	case PROTO_GAP:
 		m->gap.stream = get_stream(r);
-		m->gap.from = frame_get_u64(r);
-		m->gap.to = frame_get_u64(r);
+		m->gap.from = get_count(r);
+		m->gap.to = get_count(r);
 		if (m->gap.from >= m->gap.to)
 			r->bad = true;
 		break;
 	case PROTO_EOF:
 	case PROTO_FOLLOWING:
 		m->position.stream = get_stream(r);
-		m->position.offset = frame_get_u64(r);
+		m->position.offset = get_count(r);
 		break;
 	case PROTO_EXIT:
 		parse_exit(r, m);
 		break;
 	case PROTO_INPUT_WINDOW_FRAME:
-		m->input_window = frame_get_u64(r);
+		m->input_window = get_count(r);
 		break;
 	case PROTO_LOST:
 		break;

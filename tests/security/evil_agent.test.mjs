@@ -1,0 +1,150 @@
+// A whole daemon with guests that are in the hands of an attacker (evil_agent.c), and an honest one beside
+// them: what an evil guest does costs its own sandbox, and nobody else.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { startDaemon } from '../api/lib/daemon.mjs';
+
+const MiB = 1024 * 1024;
+const MEMORY_GROWTH_MAX = 48 * MiB; // an answer may have 16 MiB, and nothing here asks for one
+
+const initramfs = process.env.SKERRY_TEST_EVIL_INITRAMFS;
+let daemon, neighbour, watch;
+
+const create = (name) => daemon.request('POST', '/v1/sandboxes', { name, size: 'tiny', timeout_minutes: 15 });
+const exec = (id, command, more = {}) =>
+	daemon.request('POST', `/v1/sandboxes/${id}/exec`, { command, timeout_ms: 30_000, ...more });
+
+function memory(kind) {
+	const status = fs.readFileSync(`/proc/${daemon.pid}/status`, 'utf8');
+
+	return Number(status.match(new RegExp(`^${kind}:\\s+(\\d+) kB`, 'm'))[1]) * 1024;
+}
+
+// Commands of the honest sandbox, one after the other, while the others do what they do.
+function watchNeighbour() {
+	const seen = { commands: 0, wrong: [], stop: false };
+
+	seen.done = (async () => {
+		while (!seen.stop) {
+			const answer = await exec(neighbour, `echo ${seen.commands}`);
+
+			if (answer.status !== 200 || answer.json.stdout !== `${seen.commands}\n`)
+				seen.wrong.push(answer.text);
+			seen.commands++;
+			await sleep(200);
+		}
+	})();
+	return seen;
+}
+
+before(async () => {
+	assert.ok(initramfs, 'SKERRY_TEST_EVIL_INITRAMFS is not set');
+	daemon = await startDaemon({
+		config: { vm: { initramfs }, limits: { create_deadline_ms: 10_000 } },
+	});
+	await daemon.ensureImage();
+	const answer = await create('honest');
+
+	assert.equal(answer.status, 201, answer.text);
+	neighbour = answer.json.id;
+	assert.equal((await exec(neighbour, 'true')).status, 200);
+	watch = watchNeighbour();
+	fs.writeFileSync(`/proc/${daemon.pid}/clear_refs`, '5'); // the peak is counted from here
+	watch.memory = memory('VmHWM');
+});
+
+after(async () => {
+	if (watch)
+		watch.stop = true;
+	await watch?.done;
+	await daemon?.stop();
+});
+
+function assertNoResidue(id) {
+	assert.equal(fs.existsSync(path.join(daemon.stateDir, 'sandboxes', id)), false);
+	assert.equal(spawnSync('pgrep', ['-f', id]).status, 1, `a process of ${id} is left`);
+}
+
+async function assertDestroyed(id) {
+	assert.equal((await daemon.request('DELETE', `/v1/sandboxes/${id}`)).status, 200);
+	assert.equal((await daemon.request('GET', `/v1/sandboxes/${id}`)).json.status, 'destroyed');
+	assertNoResidue(id);
+}
+
+// Of an agent that does not keep to the protocol.
+const broken = ['agent_gone', 'agent_unresponsive'];
+
+for (const name of ['silence', 'noise', 'lie', 'length', 'markers'])
+	test(`at the greeting: ${name}`, async () => {
+		const answer = await create(`evil-${name}`);
+		const all = (await daemon.request('GET', '/v1/sandboxes?status=all&limit=1')).json.items;
+
+		assert.equal(answer.json.code, 'start_failed', answer.text);
+		assert.match(answer.json.detail, /agent/);
+		assert.equal(all[0].name, `evil-${name}`);
+		assert.equal(all[0].status, 'failed');
+		assertNoResidue(all[0].id);
+	});
+
+async function askTwice(name) {
+	const { json: { id } } = await create(`evil-${name}`);
+	const answers = await Promise.all([1, 2].map(() => exec(id, 'true', { timeout_ms: 1000 })));
+
+	for (const answer of answers)
+		assert.ok(broken.includes(answer.json.code), answer.text);
+	assert.equal((await daemon.request('GET', `/v1/sandboxes/${id}`)).json.status, 'running');
+	await assertDestroyed(id);
+}
+
+for (const name of ['claim', 'handles', 'flood', 'pongs', 'garbage', 'beyond'])
+	test(`to a command: ${name}`, () => askTwice(name));
+
+// These are waited for until a command must have ended.
+test('to a command: mute, started, deaf, lost, anew, promise', () =>
+	Promise.all(['mute', 'started', 'deaf', 'lost', 'anew', 'promise'].map(askTwice)));
+
+test('to a command: boast, whose answer is well-formed', async () => {
+	const { json: { id } } = await create('evil-boast');
+	const { status, json, text } = await exec(id, 'true', { timeout_ms: 5000 });
+
+	assert.equal(status, 200, text);
+	assert.ok(json.duration_ms >= 0, text);
+	assert.equal(json.stdout, '');
+	await assertDestroyed(id);
+});
+
+test('to a command: tongue, a failure in no language, which is an error in ours', async () => {
+	const { json: { id } } = await create('evil-tongue');
+	const { status, json, text } = await exec(id, 'true');
+
+	assert.equal(status, 503, text);
+	assert.equal(json.code, 'guest_resources');
+	await assertDestroyed(id);
+});
+
+test('a command that waits for an evil guest ends with its sandbox', async () => {
+	const { json: { id } } = await create('evil-started');
+	const waiting = exec(id, 'sleep 1000', { timeout_ms: 600_000 });
+
+	await sleep(1000);
+	await assertDestroyed(id);
+	assert.equal((await waiting).json.code, 'sandbox_ended');
+});
+
+test('neither the honest sandbox nor the daemon has suffered', async () => {
+	watch.stop = true;
+	await watch.done;
+	assert.deepEqual(watch.wrong, []);
+	assert.ok(watch.commands > 20, `only ${watch.commands} commands were run`);
+	assert.equal(daemon.child.exitCode, null);
+	const grown = memory('VmHWM') - watch.memory;
+
+	assert.ok(grown < MEMORY_GROWTH_MAX, `the daemon grew by ${Math.round(grown / MiB)} MiB`);
+	assert.deepEqual((await daemon.sandboxes()).map((sandbox) => sandbox.id), [neighbour]);
+});
