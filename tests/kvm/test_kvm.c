@@ -10,8 +10,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-static struct fixture fixture;
-
 static void assert_shell(struct machine_run *m, const char *user, const char *command,
 			 const char *expected)
 {
@@ -85,19 +83,6 @@ static void two_at_once_are_independent(void **state)
 	machine_end(&b);
 }
 
-static int set_up(void **state)
-{
-	fixture_open(&fixture);
-	fixture_make_template(&fixture);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fixture_close(&fixture);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -107,5 +92,5 @@ int main(void)
 		cmocka_unit_test(two_at_once_are_independent),
 	};
 
-	return cmocka_run_group_tests_name("kvm", tests, set_up, tear_down);
+	return cmocka_run_group_tests_name("kvm", tests, fixture_set_up, fixture_tear_down);
 }

@@ -28,8 +28,6 @@
 #define PROBE_PIDS    "12"
 #define ABSTRACT_NAME "skerry-jail-test"
 
-static struct fixture fixture;
-
 /* ---- the probe ---- */
 
 struct jailed {
@@ -474,19 +472,6 @@ static void run_directory_is_closed(void **state)
 	machine_end(&m);
 }
 
-static int set_up(void **state)
-{
-	fixture_open(&fixture);
-	fixture_make_template(&fixture);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fixture_close(&fixture);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -496,5 +481,5 @@ int main(void)
 		cmocka_unit_test(run_directory_is_closed),
 	};
 
-	return cmocka_run_group_tests_name("jail", tests, set_up, tear_down);
+	return cmocka_run_group_tests_name("jail", tests, fixture_set_up, fixture_tear_down);
 }

@@ -23,8 +23,6 @@
 
 #define PRIVATE_MAX_KB (40 * 1024)
 
-static struct fixture fixture;
-
 static void pause_ms(int ms)
 {
 	const struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
@@ -600,19 +598,6 @@ static void twenty_cycles_leave_nothing(void **state)
 	assert_no_residue(&fixture, before);
 }
 
-static int set_up(void **state)
-{
-	fixture_open(&fixture);
-	fixture_make_template(&fixture);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fixture_close(&fixture);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -638,5 +623,5 @@ int main(void)
 		cmocka_unit_test(twenty_cycles_leave_nothing),
 	};
 
-	return cmocka_run_group_tests_name("vmm", tests, set_up, tear_down);
+	return cmocka_run_group_tests_name("vmm", tests, fixture_set_up, fixture_tear_down);
 }

@@ -21,8 +21,6 @@
 #define FIRST_EPOCH    1 /* of machine_connect */
 #define FROZEN_WAIT_MS 10000
 
-static struct fixture fixture;
-
 static int64_t until(void)
 {
 	return clock_boottime_ms() + STEP_MS;
@@ -716,19 +714,6 @@ static void saved_after_the_deadline_it_goes_on_elsewhere(void **state)
 	machine_end(&resumed);
 }
 
-static int set_up(void **state)
-{
-	fixture_open(&fixture);
-	fixture_make_template(&fixture);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	fixture_close(&fixture);
-	return 0;
-}
-
 int main(int argc, char *argv[])
 {
 	const struct CMUnitTest tests[] = {
@@ -748,5 +733,5 @@ int main(int argc, char *argv[])
 	/* A pattern as the one argument chooses among the tests. */
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests_name("vmm_state", tests, set_up, tear_down);
+	return cmocka_run_group_tests_name("vmm_state", tests, fixture_set_up, fixture_tear_down);
 }

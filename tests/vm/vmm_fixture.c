@@ -29,9 +29,9 @@ static const char *need(const char *name)
 	return value;
 }
 
-struct vmm_config fixture_config(const struct fixture *fixture, char *cache_dir, size_t size)
+struct vmm_config fixture_config(const struct fixture *f, char *cache_dir, size_t size)
 {
-	snprintf(cache_dir, size, "%s/cache", fixture->dir);
+	snprintf(cache_dir, size, "%s/cache", f->dir);
 	return (struct vmm_config){
 		.warden_path = need("SKERRY_TEST_WARDEN"),
 		.qemu_path = "/usr/bin/qemu-system-x86_64",
@@ -41,7 +41,7 @@ struct vmm_config fixture_config(const struct fixture *fixture, char *cache_dir,
 		.lib_dir = need("SKERRY_TEST_LIB_DIR"),
 		.cache_dir = cache_dir,
 		.accel = getenv("SKERRY_TEST_ACCEL") ?: "tcg",
-		.cgroup_name = fixture->cgroup,
+		.cgroup_name = f->cgroup,
 	};
 }
 
@@ -50,48 +50,48 @@ static char *machine_name(unsigned int n)
 	return xasprintf("test_%d_%u", getpid(), n);
 }
 
-void fixture_open(struct fixture *fixture)
+void fixture_open(struct fixture *f)
 {
 	char cache_dir[96];
 	struct err err = ERR_INIT;
 	struct vmm_config config;
 
-	*fixture = (struct fixture){ .dir = "/tmp/skerry-vmm-XXXXXX" };
+	*f = (struct fixture){ .dir = "/tmp/skerry-vmm-XXXXXX" };
 	if (geteuid() != 0)
 		fail_msg("tests of the VM layer make namespaces and control groups: run as root");
-	assert_non_null(mkdtemp(fixture->dir));
-	snprintf(fixture->cgroup, sizeof(fixture->cgroup), "skerry-test-%d", getpid());
-	fixture->root_path = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
-	if (access(fixture->root_path, R_OK) < 0)
-		fail_msg("SKERRY_IMAGE_DIR must hold the image base.erofs: %s", fixture->root_path);
-	config = fixture_config(fixture, cache_dir, sizeof(cache_dir));
-	if (vmm_qemu_new(&config, &fixture->driver, &err) < 0)
+	assert_non_null(mkdtemp(f->dir));
+	snprintf(f->cgroup, sizeof(f->cgroup), "skerry-test-%d", getpid());
+	f->root_path = xasprintf("%s/base.erofs", getenv("SKERRY_IMAGE_DIR") ?: ".");
+	if (access(f->root_path, R_OK) < 0)
+		fail_msg("SKERRY_IMAGE_DIR must hold the image base.erofs: %s", f->root_path);
+	config = fixture_config(f, cache_dir, sizeof(cache_dir));
+	if (vmm_qemu_new(&config, &f->driver, &err) < 0)
 		fail_msg("%s; %s", err.message, err.hint);
-	assert_int_equal(loop_new(&fixture->loop, &err), 0);
-	assert_int_equal(loop_start(fixture->loop, "test", &err), 0);
+	assert_int_equal(loop_new(&f->loop, &err), 0);
+	assert_int_equal(loop_start(f->loop, "test", &err), 0);
 }
 
 /* A test that failed may have left its machine running. */
-static void sweep_machines(struct fixture *fixture)
+static void sweep_machines(struct fixture *f)
 {
-	for (unsigned int n = 1; n <= fixture->n_machines; n++) {
+	for (unsigned int n = 1; n <= f->n_machines; n++) {
 		_cleanup_free_ char *name = machine_name(n);
-		_cleanup_free_ char *run_dir = xasprintf("%s/run%u", fixture->dir, n);
+		_cleanup_free_ char *run_dir = xasprintf("%s/run%u", f->dir, n);
 
-		vmm_sweep(fixture->driver, name, run_dir, NULL);
+		vmm_sweep(f->driver, name, run_dir, NULL);
 	}
 }
 
-void fixture_close(struct fixture *fixture)
+void fixture_close(struct fixture *f)
 {
-	sweep_machines(fixture);
-	loop_free(fixture->loop);
-	vmm_driver_free(fixture->driver);
-	tree_remove(fixture->dir);
-	free(fixture->root_path);
-	free(fixture->memory_path);
-	free(fixture->state_path);
-	free(fixture->disk_path);
+	sweep_machines(f);
+	loop_free(f->loop);
+	vmm_driver_free(f->driver);
+	tree_remove(f->dir);
+	free(f->root_path);
+	free(f->memory_path);
+	free(f->state_path);
+	free(f->disk_path);
 }
 
 static void make_disk(const char *path)
@@ -107,57 +107,71 @@ static void make_disk(const char *path)
 		fail_msg("%s", err.message);
 }
 
-void fixture_make_template(struct fixture *fixture)
+void fixture_make_template(struct fixture *f)
 {
 	struct machine_run m;
 	struct err err = ERR_INIT;
 	_cleanup_free_ char *said = NULL;
 
-	fixture->memory_path = xasprintf("%s/template.memory", fixture->dir);
-	fixture->state_path = xasprintf("%s/template.state", fixture->dir);
-	fixture->disk_path = xasprintf("%s/template.disk", fixture->dir);
-	make_disk(fixture->disk_path);
-	machine_prepare(&m, fixture);
-	m.spec.disk_path = fixture->disk_path;
+	f->memory_path = xasprintf("%s/template.memory", f->dir);
+	f->state_path = xasprintf("%s/template.state", f->dir);
+	f->disk_path = xasprintf("%s/template.disk", f->dir);
+	make_disk(f->disk_path);
+	machine_prepare(&m, f);
+	m.spec.disk_path = f->disk_path;
 	m.spec.memory_shared = true;
 	m.spec.device_state_path = NULL;
-	fixture->boot_ms = clock_boottime_ms();
+	f->boot_ms = clock_boottime_ms();
 	machine_start(&m);
 	machine_connect(&m);
-	fixture->boot_ms = clock_boottime_ms() - fixture->boot_ms;
+	f->boot_ms = clock_boottime_ms() - f->boot_ms;
 	said = shell(&m.guest, NULL, "echo warm");
 	assert_string_equal(said, "warm");
 	machine_disconnect(&m);
-	if (vmm_save(fixture->driver, &m.vm, fixture->state_path, clock_boottime_ms() + START_MS,
-		     &err) < 0)
+	if (vmm_save(f->driver, &m.vm, f->state_path, clock_boottime_ms() + START_MS, &err) < 0)
 		fail_msg("%s", err.message);
 	machine_end(&m);
 }
 
+struct fixture fixture;
+
+int fixture_set_up(void **state)
+{
+	fixture_open(&fixture);
+	fixture_make_template(&fixture);
+	return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+	fixture_close(&fixture);
+	return 0;
+}
+
 /* ---- machines ---- */
 
-void machine_prepare(struct machine_run *m, struct fixture *fixture)
+void machine_prepare(struct machine_run *m, struct fixture *f)
 {
-	unsigned int n = ++fixture->n_machines;
+	unsigned int n = ++f->n_machines;
 	_cleanup_free_ char *name = NULL;
 
-	*m = (struct machine_run){ .fixture = fixture, .vm = VMM_VM_INIT };
+	*m = (struct machine_run){ .fixture = f, .vm = VMM_VM_INIT };
 	name = machine_name(n);
 	str_copy(m->name, sizeof(m->name), name);
-	snprintf(m->run_dir, sizeof(m->run_dir), "%s/run%u", fixture->dir, n);
-	snprintf(m->disk_path, sizeof(m->disk_path), "%s/disk%u", fixture->dir, n);
+	snprintf(m->run_dir, sizeof(m->run_dir), "%s/run%u", f->dir, n);
+	snprintf(m->disk_path, sizeof(m->disk_path), "%s/disk%u", f->dir, n);
 	assert_int_equal(mkdir(m->run_dir, 0700), 0);
-	assert_int_equal(file_copy_sparse(fixture->disk_path, m->disk_path, 0600), 0);
+	assert_int_equal(file_copy_sparse(f->disk_path, m->disk_path, 0600), 0);
 	m->spec = (struct vmm_spec){
 		.name = m->name,
 		.run_dir = m->run_dir,
 		.vcpus = 1,
 		.memory_mb = FIXTURE_MEMORY_MB,
-		.root_image_path = fixture->root_path,
+		.root_image_path = f->root_path,
 		.disk_path = m->disk_path,
-		.memory_path = fixture->memory_path,
-		.device_state_path = fixture->state_path,
-		.network = fixture->network,
+		.memory_path = f->memory_path,
+		.device_state_path = f->state_path,
+		.network = f->network,
 		.uid = FIRST_UID + (uid_t)getpid() * UIDS_PER_RUN + n % UIDS_PER_RUN,
 		.expires_boottime_ms = clock_boottime_ms() + 600000,
 	};
@@ -281,22 +295,22 @@ static int count_mounts(void)
 	return n;
 }
 
-struct residue residue_count(const struct fixture *fixture)
+struct residue residue_count(const struct fixture *f)
 {
 	struct residue now = { .processes = count_processes(), .mounts = count_mounts() };
 	struct err err = ERR_INIT;
 	struct cgroup group;
 
-	assert_int_equal(cgroup_find(fixture->cgroup, "any", &group, &err), 0);
+	assert_int_equal(cgroup_find(f->cgroup, "any", &group, &err), 0);
 	for (int i = 0; i < CGROUP_CONTROLLERS; i++)
 		now.cgroups += count_entries(group.parent[i], DT_DIR);
 	now.descriptors = count_entries("/proc/self/fd", DT_UNKNOWN);
 	return now;
 }
 
-void assert_no_residue(const struct fixture *fixture, struct residue before)
+void assert_no_residue(const struct fixture *f, struct residue before)
 {
-	struct residue now = residue_count(fixture);
+	struct residue now = residue_count(f);
 
 	assert_int_equal(now.processes, before.processes);
 	assert_int_equal(now.mounts, before.mounts);

@@ -35,13 +35,18 @@ struct machine_run {
 	int64_t start_us; /* what vmm_start took */
 };
 
-void fixture_open(struct fixture *fixture); /* driver only */
-void fixture_make_template(struct fixture *fixture);
-void fixture_close(struct fixture *fixture);
-struct vmm_config fixture_config(const struct fixture *fixture, char *cache_dir, size_t size);
+/* The one of a test program; for cmocka's groups: made with its template, and unmade. */
+extern struct fixture fixture;
+int fixture_set_up(void **state);
+int fixture_tear_down(void **state);
+
+void fixture_open(struct fixture *f); /* driver only */
+void fixture_make_template(struct fixture *f);
+void fixture_close(struct fixture *f);
+struct vmm_config fixture_config(const struct fixture *f, char *cache_dir, size_t size);
 
 /* Names, directory, a copy of the template's disk, a spec for a restore; starts nothing. */
-void machine_prepare(struct machine_run *m, struct fixture *fixture);
+void machine_prepare(struct machine_run *m, struct fixture *f);
 /* Starts the spec (which a test may have changed); failure ends the test. */
 void machine_start(struct machine_run *m);
 /* Opens the agent's channel; shell(&m->guest, …) then works. */
@@ -57,5 +62,5 @@ struct record machine_wait_exit(struct machine_run *m, int timeout_ms);
 struct residue {
 	int processes, mounts, cgroups, descriptors;
 };
-struct residue residue_count(const struct fixture *fixture);
-void assert_no_residue(const struct fixture *fixture, struct residue before);
+struct residue residue_count(const struct fixture *f);
+void assert_no_residue(const struct fixture *f, struct residue before);
