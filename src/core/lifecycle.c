@@ -39,6 +39,15 @@ static const struct cause_text cause_texts[] = {
 	[RECORD_START_FAILED] = { "vmm_crashed", "the VMM did not come up" },
 };
 
+/* Of an exit that nobody recorded it is only known that it was before now, and by the deadline. */
+static int64_t unseen_end(const struct record *record, int64_t now_unix_ms)
+{
+	int64_t deadline =
+		record->start_unix_ms + record->expires_boottime_ms - record->start_boottime_ms;
+
+	return deadline < now_unix_ms ? deadline : now_unix_ms;
+}
+
 void end_from_record(const struct record *record, int64_t now_unix_ms, struct sandbox_end *end,
 		     char reason[32], char text[256])
 {
@@ -55,8 +64,8 @@ void end_from_record(const struct record *record, int64_t now_unix_ms, struct sa
 	*end = (struct sandbox_end){
 		.status = sandbox_status_name(SANDBOX_DESTROYED),
 		.started_unix_ms = record->started ? record->start_unix_ms : 0,
-		.ended_unix_ms =
-			record->cause == RECORD_RUNNING ? now_unix_ms : record->exit_unix_ms,
+		.ended_unix_ms = record->cause == RECORD_RUNNING ? unseen_end(record, now_unix_ms)
+								 : record->exit_unix_ms,
 		.reason = reason,
 		.reason_text = text,
 	};

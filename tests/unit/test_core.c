@@ -395,6 +395,8 @@ static void test_reasons_from_records(void **state)
 			.started = true,
 			.cause = cases[i].cause,
 			.start_unix_ms = 100,
+			.start_boottime_ms = 10,
+			.expires_boottime_ms = 5010,
 			.exit_unix_ms = 200,
 			.detail = "last words",
 		};
@@ -407,6 +409,9 @@ static void test_reasons_from_records(void **state)
 		assert_non_null(strstr(end.reason_text, "last words"));
 		assert_int_equal(end.started_unix_ms, 100);
 		assert_int_equal(end.ended_unix_ms, cases[i].cause == RECORD_RUNNING ? 999 : 200);
+		/* Found long after its deadline it is not taken for longer. */
+		end_from_record(&record, 99999, &end, reason, text);
+		assert_int_equal(end.ended_unix_ms, cases[i].cause == RECORD_RUNNING ? 5100 : 200);
 	}
 }
 

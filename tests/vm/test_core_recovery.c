@@ -236,12 +236,12 @@ static void kill_and_wait(pid_t pid, uint64_t start_ticks)
 }
 
 /* A sandbox whose daemon, warden and VM went down without a word, as by a loss of power. */
-static void make_power_cut(char id[SANDBOX_ID_SIZE], struct record *ret)
+static void make_power_cut(const char *what, char id[SANDBOX_ID_SIZE], struct record *ret)
 {
 	struct daemon d;
 
 	rig_close(&rig);
-	daemon_start(&d, "idle");
+	daemon_start(&d, what);
 	daemon_read(&d, id, SANDBOX_ID_SIZE);
 	daemon_kill(&d);
 	rig_read_record(&rig, id, ret);
@@ -273,8 +273,12 @@ static void test_a_warden_that_died_unheard(void **state)
 	struct record record;
 	char id[SANDBOX_ID_SIZE];
 
-	make_power_cut(id, &record);
+	make_power_cut("idle", id, &record);
 	assert_end(id, "vmm_crashed", clock_unix_ms(), &record);
+	/* Found after its deadline, it has not lived beyond it. */
+	make_power_cut("expire", id, &record);
+	poll(NULL, 0, clock_remaining_ms(record.expires_boottime_ms + 3000));
+	assert_end(id, "vmm_crashed", clock_unix_ms() - 3000, &record);
 }
 
 /* The record as an earlier boot of the host would have left it: another boot's id, and times of it.
@@ -321,7 +325,7 @@ static void test_the_host_was_restarted(void **state)
 		struct record record;
 		char id[SANDBOX_ID_SIZE];
 
-		make_power_cut(id, &record);
+		make_power_cut("idle", id, &record);
 		date_before_boot(id, &record, boot_unix_ms - 60000);
 		set_row_expires(id, cases[i].expires_unix_ms);
 		assert_end(id, "host_restarted", cases[i].ended_unix_ms, &record);
