@@ -259,6 +259,8 @@ static bool filter_held(struct proxy_conn *conn)
 		return false;
 	}
 	buf_drop_front(&conn->held, used);
+	if (conn->held.len == 0)
+		buf_clear(&conn->held);
 	return true;
 }
 
@@ -475,12 +477,10 @@ static void proxy_step(struct proxy_conn *conn)
 		watch(conn);
 }
 
+/* Bytes alone buy no time before the name is read: only pass() counts them. */
 static void on_guest(void *arg, uint32_t events)
 {
-	struct proxy_conn *conn = arg;
-
-	conn->active_ms = clock_boottime_ms();
-	proxy_step(conn);
+	proxy_step(arg);
 }
 
 static void on_timer(void *arg)

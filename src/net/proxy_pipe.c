@@ -49,7 +49,7 @@ int pipe_end_flush(struct pipe_end *end)
 		}
 		end->out_at += (size_t)n;
 	}
-	buf_reset(&end->out);
+	buf_clear(&end->out); /* a connection at rest holds no memory */
 	end->out_at = 0;
 	if (end->no_more && !end->told) {
 		end->told = true;
