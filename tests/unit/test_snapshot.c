@@ -316,7 +316,9 @@ static void killed_makers(void **state)
 	_cleanup_free_ char *folder = xasprintf("%s/killed", scratch);
 	unsigned int whole = 0, swept = 0;
 
-	for (unsigned int i = 0; i < 40; i++) {
+	/* On a busy machine it takes more of them until some were met in the middle, and others got
+	 * through. */
+	for (unsigned int i = 0; i < 40 || (i < 400 && (swept == 0 || whole == 0)); i++) {
 		unsigned int n, removed;
 		pid_t pid;
 
@@ -336,7 +338,7 @@ static void killed_makers(void **state)
 		swept += removed;
 		assert_int_equal(tree_remove(folder), 0);
 	}
-	assert_true(swept > 0 && whole > 0); /* some were met in the middle, some got through */
+	assert_true(swept > 0 && whole > 0);
 }
 
 /* ---- damage ---- */
