@@ -153,6 +153,7 @@ static void start_housekeeping(void *arg)
 	core->housekeeping = loop_timer_add(core->loop, clock_boottime_ms() + HOUSEKEEPING_FIRST_MS,
 					    on_housekeeping, core);
 	idle_watch_start(core);
+	stall_watch_start(core);
 }
 
 /* ---- opening ---- */
@@ -307,6 +308,7 @@ static void stop_on_loop(void *arg)
 
 	loop_timer_remove(STEAL(core->housekeeping));
 	idle_watch_stop(core);
+	stall_watch_stop(core);
 	err_code(&why, -ESHUTDOWN, "shutting_down", "the daemon is shutting down");
 	err_hint(&why, "the command goes on; pick it up by its exec id when the daemon is back");
 	exec_calls_end(core, &why);

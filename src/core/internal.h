@@ -75,10 +75,13 @@ struct core {
 	atomic_bool shrinking;		    /* a job of shrink.c is under way */
 	_Atomic int64_t shrink_boottime_ms; /* not before */
 	atomic_bool recovered;		    /* what has no row is not swept any more */
+	atomic_bool stall_looking;
+	bool disk_was_low; /* of whoever has set stall_looking */
 
 	/* loop's thread */
 	struct loop_timer *housekeeping;
 	struct loop_timer *idle_watch;
+	struct loop_timer *stall_watch;
 	struct core_exec_call *calls;
 	uint64_t last_call_id;
 };
@@ -423,6 +426,12 @@ void shrink_look(struct core *core);
 /* [worker] Makes small what was paused before then, one after the other. Returns how many it made
  * small. */
 size_t shrink_paused(struct core *core, int64_t before_unix_ms);
+
+/* ---- stall.c ---- */
+
+/* Loop's thread. Lets sandboxes go on that stand still for want of the host's disk. */
+void stall_watch_start(struct core *core);
+void stall_watch_stop(struct core *core);
 
 /* ---- standby.c ---- */
 

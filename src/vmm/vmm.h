@@ -129,6 +129,10 @@ int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boo
 /* Lets the CPUs of a paused VM go on. */
 int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
 		 struct err *err);
+/* A VM to whose disk the host could not write, because its own was full, stands still and loses
+ * nothing: this lets it try again. 1 when it stood still for that, 0 when it did not. */
+int vmm_unstall(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+		struct err *err);
 /* Saves the device state of a paused VM to state_path (created; fsynced when durable). The VM stays
  * paused; it may be continued or ended. */
 int vmm_save_devices(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_path,

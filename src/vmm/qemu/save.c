@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "vmm/qemu/driver.h"
 #include "vmm/qemu/qmp.h"
 #include "vmm/qemu/warden_client.h"
@@ -79,6 +80,32 @@ int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_
 		r = qmp_run(&qmp, "cont", NULL, -1, deadline_boottime_ms, NULL, err);
 	qmp_close(&qmp);
 	return r < 0 ? err_wrap(err, r, "cannot let the machine go on") : 0;
+}
+
+/* QEMU stops a guest whose write fails for want of room (werror=enospc, its default, seen in 7.2),
+ * and does the write again when it is continued. */
+int vmm_unstall(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+		struct err *err)
+{
+	_cleanup_json_ json_t *status = NULL;
+	struct qmp qmp = QMP_INIT;
+	struct record record;
+	bool stalled = false;
+	int r = record_of_this_boot(vm->run_dir, &record, err);
+
+	if (r < 0 || record.frozen)
+		return r;
+	r = open_qmp(&qmp, vm, deadline_boottime_ms, err);
+	if (r == 0)
+		r = qmp_run(&qmp, "query-status", NULL, -1, deadline_boottime_ms, &status, err);
+	if (r == 0)
+		stalled = str_eq(json_get_str(status, "status", ""), "io-error");
+	if (stalled)
+		r = qmp_run(&qmp, "cont", NULL, -1, deadline_boottime_ms, NULL, err);
+	qmp_close(&qmp);
+	if (r < 0)
+		return err_wrap(err, r, "cannot let the machine try again");
+	return stalled;
 }
 
 /* ---- device state ---- */
