@@ -539,6 +539,17 @@ static void test_tcp(void **state)
 	close(fd);
 }
 
+static void test_connections_that_say_nothing_are_closed(void **state)
+{
+	int fd = rig_guest_connect(GUEST_A, GATEWAY, DNS_PORT);
+	char byte;
+
+	assert_int_equal(fd_write_all(fd, "\0", 1), 0);
+	assert_true(wait_for(fd, WAIT_MS));
+	assert_true(read(fd, &byte, 1) <= 0);
+	close(fd);
+}
+
 static void test_connections_are_bounded(void **state)
 {
 	int fds[DNS_TCP_PER_CLIENT + 1];
@@ -699,6 +710,7 @@ int main(void)
 		TEST(test_types),
 		TEST(test_names_of_private_networks),
 		TEST(test_tcp),
+		TEST(test_connections_that_say_nothing_are_closed),
 		TEST(test_connections_are_bounded),
 		TEST(test_strangers_hear_nothing),
 		TEST(test_malformed),

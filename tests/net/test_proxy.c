@@ -695,6 +695,23 @@ static void test_connections_are_bounded(void **state)
 		close(fds[i]);
 }
 
+/* One says nothing, one says a byte now and then: neither keeps its place. */
+static void test_names_are_not_waited_for_long(void **state)
+{
+	int silent = dial(GUEST_A, SITE_ONE, 443), slow = dial(GUEST_A, SITE_ONE, 80);
+	bool cut = false;
+
+	for (int i = 0; i < WAIT_MS / 500 && !cut; i++) {
+		send(slow, "G", 1, MSG_NOSIGNAL);
+		cut = wait_for(slow, 500) && recv(slow, &(char){ 0 }, 1, 0) <= 0;
+	}
+	assert_true(cut);
+	assert_true(wait_for(silent, WAIT_MS));
+	assert_true(recv(silent, &(char){ 0 }, 1, 0) <= 0);
+	close(silent);
+	close(slow);
+}
+
 static void test_strangers_and_the_proxy_itself(void **state)
 {
 	char byte;
@@ -737,6 +754,7 @@ int main(void)
 		TEST(test_tightening_cuts),
 		TEST(test_states_without_rules),
 		TEST(test_connections_are_bounded),
+		TEST(test_names_are_not_waited_for_long),
 		TEST(test_strangers_and_the_proxy_itself),
 	};
 
