@@ -40,7 +40,7 @@ static void begin_sync(struct guest *guest)
 		return;
 	pid = fork();
 	if (pid == 0)
-		_exit(syncfs(guest->exec_dir_fd) < 0);
+		_exit(syncfs(guest->exec_dir_fd) < 0 ? 1 : 0);
 	f->sync_pid = pid > 0 ? pid : 0;
 	if (pid < 0) {
 		log_error("cannot write out the file system before a freeze", "errno=%d", errno);
