@@ -105,9 +105,15 @@ void vm_connect(struct vm *vm, bool with_identity)
 		.hostname = "sbx-test",
 		.machine_id = "0123456789abcdef0123456789abcdef",
 	};
+
+	vm_connect_as(vm, &identity);
+}
+
+void vm_connect_as(struct vm *vm, const struct agent_identity *identity)
+{
 	struct err err = ERR_INIT;
 
-	if (agent_open(vm->loop, vm->socket_path, &identity, clock_boottime_ms() + BOOT_MS, NULL,
+	if (agent_open(vm->loop, vm->socket_path, identity, clock_boottime_ms() + BOOT_MS, NULL,
 		       NULL, &vm->agent, &vm->info, &err) < 0)
 		fail_msg("%s", err.message);
 }

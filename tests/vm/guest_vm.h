@@ -36,6 +36,7 @@ void vm_start(struct vm *vm);
 void vm_stop(struct vm *vm);
 /* Opens the channel (again). */
 void vm_connect(struct vm *vm, bool with_identity);
+void vm_connect_as(struct vm *vm, const struct agent_identity *identity);
 void vm_disconnect(struct vm *vm);
 
 void vm_sleep_ms(int ms);

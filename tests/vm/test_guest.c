@@ -64,6 +64,74 @@ static void test_identity(void **state)
 	expect_shell(NULL, "grep -c '^127.0.1.1 sbx-test$' /etc/hosts", "1");
 }
 
+/* The second identity of a guest: commands have run, and its root has had its way with the files.
+ */
+static void take_identity(uint64_t epoch, const char *hostname, const char *machine_id)
+{
+	const struct agent_identity identity = {
+		.apply = true,
+		.epoch = epoch,
+		.hostname = hostname,
+		.machine_id = machine_id,
+	};
+
+	vm_disconnect(&vm);
+	vm_connect_as(&vm, &identity);
+	assert_int_equal(vm.info.applied, PROTO_APPLIED_ALL);
+}
+
+static void expect_identity(const char *hostname, const char *machine_id)
+{
+	_cleanup_free_ char *names = xasprintf("%s\n%s\n1\n1", hostname, hostname);
+	_cleanup_free_ char *own = xasprintf("uname -n; cat /etc/hostname; "
+					     "grep -c '^127.0.1.1 %s$' /etc/hosts; "
+					     "grep -c '^127.0.1.1 ' /etc/hosts",
+					     hostname);
+
+	expect_shell(NULL, own, names);
+	expect_shell(NULL, "cat /etc/machine-id", machine_id);
+}
+
+static void test_identity_again(void **state)
+{
+	static const char *const ids[] = { "11111111111111111111111111111111",
+					   "22222222222222222222222222222222",
+					   "33333333333333333333333333333333" };
+
+	/* Written through the links: lines of others stay, and the file may grow past a page. */
+	expect_shell("root", "echo 192.0.2.1 mine >>/etc/hosts; echo odd >/etc/hostname", "");
+	expect_shell("root", "for i in $(seq 300); do echo 192.0.2.2 name-$i; done >>/etc/hosts",
+		     "");
+	take_identity(8, "a-longer-name-than-before", ids[0]);
+	expect_identity("a-longer-name-than-before", ids[0]);
+	expect_shell(NULL, "grep -c '^192.0.2' /etc/hosts; cat /run/skerry/generation", "301\n8");
+
+	/* Replaced, as programs do: by a file, by a link to nowhere, by a pipe. */
+	expect_shell("root",
+		     "sed -i /name-/d /etc/hosts; ln -sf /nowhere /etc/hostname; "
+		     "rm /etc/machine-id; mkfifo /etc/machine-id",
+		     "");
+	take_identity(9, "b", ids[1]);
+	expect_identity("b", ids[1]);
+	expect_shell(NULL,
+		     "cat /run/skerry/generation; grep 192 /etc/hosts; stat -c %a-%F "
+		     "/etc/hostname /etc/hosts /etc/machine-id; ls -A /nowhere 2>&1 | wc -l",
+		     "9\n192.0.2.1 mine\n644-regular file\n644-regular file\n"
+		     "444-regular file\n1");
+
+	/* Taken away, with all that lies there. */
+	expect_shell("root",
+		     "rm -r /etc/hostname /etc/hosts /run/skerry/identity "
+		     "/run/skerry/generation; mkdir /run/skerry/generation",
+		     "");
+	take_identity(10, "c", ids[2]);
+	expect_identity("c", ids[2]);
+	expect_shell(NULL, "cat /run/skerry/generation; grep -c localhost /etc/hosts", "10\n2");
+
+	take_identity(7, "sbx-test", "0123456789abcdef0123456789abcdef");
+	expect_identity("sbx-test", "0123456789abcdef0123456789abcdef");
+}
+
 static void test_clock(void **state)
 {
 	int64_t before = clock_unix_ms(), guest_ms;
@@ -751,6 +819,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hello),
 		cmocka_unit_test(test_identity),
+		cmocka_unit_test(test_identity_again),
 		cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_exit_codes),
 		cmocka_unit_test(test_death_by_signal),
