@@ -10,8 +10,8 @@
  *
  * Only the first: commands have run since, and root can have put anything in the place of the
  * links, the files or the directories. Later identities, those of forks and of what was paused,
- * look at what is there and replace it. Commands that the host runs before it gives an identity are
- * its own (core/warm_up.c).
+ * look at what is there: a file that is still ours is overwritten, anything else is replaced.
+ * Commands that the host runs before it gives an identity are its own (core/warm_up.c).
  *
  * They are links, not bind mounts: programs that replace /etc/hosts by renaming (sed -i) can.
  */
@@ -318,6 +318,8 @@ void identity_files_make(struct identity_files *files)
 	_cleanup_buf_ struct buf hosts = BUF_INIT;
 	int r = dir_make(DIRECTORY, 0755);
 
+	for (int i = 0; i < IDENTITY_NAMES; i++)
+		files->file[i].fd = -1;
 	copy_hosts(places[IDENTITY_HOSTS].path, &hosts);
 	files->hosts_own = hosts.len;
 	buf_append_str(&hosts, places[IDENTITY_HOSTS].first);
