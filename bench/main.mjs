@@ -10,6 +10,7 @@
 //   growth  the same by the guest's memory and by the number of children
 //   pause   how long a pause takes until it is durable, and a resume, by written memory
 //   hundred a hundred sandboxes alive: private memory and idle CPU
+//   network the egress program's cost, between network namespaces
 //
 // The figures are printed as a table with the aim beside them, and written as JSON.
 
@@ -26,13 +27,14 @@ import { exec } from './exec.mjs';
 import { fork, growth } from './fork.mjs';
 import { hundred } from './hundred.mjs';
 import { memory } from './memory.mjs';
+import { network } from './network.mjs';
 import { pause } from './pause.mjs';
 import { enterPlace } from './place.mjs';
 import { standby } from './standby.mjs';
 import { start } from './start.mjs';
 import { table } from './table.mjs';
 
-const parts = { start, exec, memory, churn, crowd, standby, fork, growth, pause, hundred };
+const parts = { start, exec, memory, churn, crowd, standby, fork, growth, pause, hundred, network };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
 

@@ -90,11 +90,15 @@ static size_t keys_of_rule(const struct policy_address *rule, uint32_t generatio
 	return n;
 }
 
-static void delete_rules(struct slots *slots, struct egress_rule_key *keys, size_t n)
+/* In one system call; the count says how far it came. */
+static void delete_rules(struct slots *slots, const struct egress_rule_key *keys, size_t n)
 {
 	int fd = egress_program_map_fd(slots->program, EGRESS_MAP_RULES);
+	uint32_t count = (uint32_t)n;
 
-	for (size_t i = 0; i < n; i++)
+	if (n == 0 || bpf_map_delete_batch(fd, keys, &count, NULL) == 0)
+		return;
+	for (size_t i = count; i < n; i++)
 		bpf_map_delete_elem(fd, &keys[i]);
 }
 
@@ -103,19 +107,20 @@ static int insert_rules(struct slots *slots, const struct policy *policy, uint32
 {
 	int fd = egress_program_map_fd(slots->program, EGRESS_MAP_RULES);
 	struct egress_rule_key *keys = xcalloc(2 * policy->n_addresses + 1, sizeof(*keys));
-	const uint32_t present = 1;
+	_cleanup_free_ uint32_t *present = NULL;
+	uint32_t count;
 	size_t n = 0;
+	int rc;
 
 	for (size_t i = 0; i < policy->n_addresses; i++)
 		n += keys_of_rule(&policy->addresses[i], generation, &keys[n]);
-	for (size_t i = 0; i < n; i++) {
-		int rc = bpf_map_update_elem(fd, &keys[i], &present, BPF_ANY);
-
-		if (rc < 0) {
-			delete_rules(slots, keys, i);
-			free(keys);
-			return rc;
-		}
+	present = xcalloc(n + 1, sizeof(*present));
+	count = (uint32_t)n;
+	rc = n > 0 ? bpf_map_update_batch(fd, keys, present, &count, NULL) : 0;
+	if (rc < 0) {
+		delete_rules(slots, keys, n);
+		free(keys);
+		return rc;
 	}
 	*ret = keys;
 	*ret_n = n;
