@@ -47,9 +47,12 @@ async function point(http, daemon, image, asked, n) {
 	for (let i = 0; i < n; i++)
 		samples.push(await cycle(http, id, mib));
 	await http.rest('DELETE', `/v1/sandboxes/${id}`);
-	const p50 = (what) => summary(samples.map((sample) => sample[what])).p50;
+	const of = (what) => summary(samples.map((sample) => sample[what]));
 
-	return { asked, mib, samples, write: p50('write'), pause: p50('pause'), resume: p50('resume'), exec: p50('exec') };
+	return {
+		asked, mib, samples, write: of('write').p50, pause: of('pause').p50, resume: of('resume').p50, exec: of('exec').p50,
+		best: { pause: of('pause').min, resume: of('resume').min },
+	};
 }
 
 export async function pause({ daemon, image, few }) {
@@ -62,14 +65,14 @@ export async function pause({ daemon, image, few }) {
 	http.close();
 	return {
 		samples: { pause: points },
-		rows: points.flatMap(({ asked, mib, write, pause: paused, resume, exec }) => [
+		rows: points.flatMap(({ asked, mib, write, pause: paused, resume, exec, best }) => [
 			{
-				what: `pause, ${mib.toFixed(0)} MiB written: until it is durable, p50`, value: ms(paused),
+				what: `pause, ${mib.toFixed(0)} MiB written: until it is durable, p50`, value: `${ms(paused)} (best ${ms(best.pause)})`,
 				baseline: `${ms(write)} write, fsync`, ratio: (paused / write).toFixed(1),
 				...asked === AIM_WRITTEN && { aim: '300 ms', ok: paused <= 300 },
 			},
 			{
-				what: `resume, ${mib.toFixed(0)} MiB written: until its agent has answered, p50`, value: ms(resume),
+				what: `resume, ${mib.toFixed(0)} MiB written: until its agent has answered, p50`, value: `${ms(resume)} (best ${ms(best.resume)})`,
 				...asked === AIM_WRITTEN && { aim: '150 ms', ok: resume <= 150 },
 			},
 			{ what: `first command after it, ${mib.toFixed(0)} MiB written, p50`, value: ms(exec) },

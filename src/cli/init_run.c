@@ -12,8 +12,6 @@
 
 #define OUTPUT_MAX 65536
 
-extern char **environ;
-
 static int start(const char *const *argv, int output_fd, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t actions;

@@ -272,7 +272,7 @@ static int make_one(struct core *core, const struct image_info *image, const str
 	r = choose_uid(core, &row, err);
 	if (r == 0)
 		r = template_use(core, image, shape, NULL, NULL, NULL, NULL, &template, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	sb = sandbox_new(core, row.id, "");
 	sb->expires_boottime_ms = clock_boottime_ms() + LIFE_MS;
