@@ -6,12 +6,17 @@
  * Reads commands from stdin, a word a line, and answers each with a line of JSON, so that a driver
  * can take its samples in turn with those of a server that runs beside it:
  *
- *   boot       boots a VM on a fresh disk, waits for its agent, ends it        {"us",
- * "first_exec_us"} template   boots one, lets it settle, saves memory and devices {"us"} restore
- * restores the template, waits for its agent's answer, ends it    {"us", "first_exec_us"} hold
- * restores one and keeps it for exec, ping and private            {"us"} exec       the command
- * `true` in it, from request to exit                  {"us"} ping       one round trip of its agent
- * {"us"} private    memory of its VMM that no other process shares                  {"kib"}
+ *   boot       boots a VM on a fresh disk, waits for its agent, ends it   {"us", "run_us",
+ *                                                                          "first_exec_us"}
+ *   template   boots one, warms it up as the core does, saves it          {"us"}
+ *   restore    restores the template, waits for its agent, ends it        {"us", "run_us",
+ *                                                                          "first_exec_us"}
+ *   hold       restores one and keeps it for exec, ping and private       {"us"}
+ *   exec       the command `true` in it, from request to exit             {"us"}
+ *   ping       one round trip of its agent                                {"us"}
+ *   private    memory of its VMM that no other process shares             {"kib"}
+ *
+ * "us" is the whole; "run_us" is that part of it after which the guest runs.
  *
  * An answer of {"error"} ends the program. Times of boot and restore begin before vmm_start; making
  * and copying of disks is not in them. exec is timed on the loop's thread.
@@ -32,13 +37,14 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/warm_up.h"
 #include "loop/loop.h"
 #include "loop/spawn.h"
 #include "vmm/vmm.h"
 
 #define DEADLINE_MS 180000
 #define LIFETIME_MS (60 * 60 * 1000)
-#define SETTLE_US   300000
+#define SETTLE_US   (WARM_UP_SETTLE_MS * 1000)
 #define DISK_BYTES  (INT64_C(10) << 30)
 #define VMM_UID	    1999000 /* below those of sandboxes */
 
@@ -61,6 +67,7 @@ struct machine {
 	struct vmm_vm vm;
 	struct agent *agent;
 	bool runs;
+	int64_t run_us; /* from the beginning of its start */
 };
 
 static int64_t deadline_in(int64_t ms)
@@ -193,15 +200,16 @@ static int machine_new(struct bench *bench, struct machine **ret, struct err *er
 	return 0;
 }
 
-/* Starts it and waits for its agent: restored from a template, or (NULL) booted. */
-static int machine_start(struct machine *machine, const struct machine *template, int64_t *ret_us,
-			 struct err *err)
+/* Starts it and waits for its agent: restored from a template, or (NULL) booted. What becomes a
+ * template is not named: it takes its identity over when it is restored. */
+static int machine_start(struct machine *machine, const struct machine *template, bool named,
+			 int64_t *ret_us, struct err *err)
 {
 	struct bench *bench = machine->bench;
 	_cleanup_free_ char *socket = xasprintf("%s/%s", machine->run_dir, VMM_AGENT_SOCKET_NAME);
 	_cleanup_free_ char *state = template ? xasprintf("%s/state", template->dir) : NULL;
 	const struct agent_identity identity = {
-		.apply = true,
+		.apply = named,
 		.epoch = 1,
 		.hostname = machine->name,
 		.machine_id = "0123456789abcdef0123456789abcdef",
@@ -227,6 +235,7 @@ static int machine_start(struct machine *machine, const struct machine *template
 	if (r < 0)
 		return r;
 	machine->runs = true;
+	machine->run_us = clock_boottime_us() - begun_us;
 	r = agent_open(bench->loop, socket, &identity, deadline_in(DEADLINE_MS), NULL, NULL,
 		       &machine->agent, &info, err);
 	*ret_us = clock_boottime_us() - begun_us;
@@ -250,7 +259,8 @@ static int make_blank_disk(struct bench *bench, struct err *err)
 	return r < 0 ? r : spawn_run(&spec, deadline_in(DEADLINE_MS), NULL, 0, NULL, NULL, err);
 }
 
-static int booted(struct bench *bench, struct machine **ret, int64_t *ret_us, struct err *err)
+static int booted_as(struct bench *bench, bool named, struct machine **ret, int64_t *ret_us,
+		     struct err *err)
 {
 	_cleanup_(machine_freep) struct machine *machine = NULL;
 	int r = machine_new(bench, &machine, err);
@@ -260,10 +270,15 @@ static int booted(struct bench *bench, struct machine **ret, int64_t *ret_us, st
 	if (r == 0)
 		r = make_sparse(machine->memory, (int64_t)bench->memory_mb << 20, err);
 	if (r == 0)
-		r = machine_start(machine, NULL, ret_us, err);
+		r = machine_start(machine, NULL, named, ret_us, err);
 	if (r == 0)
 		*ret = STEAL(machine);
 	return r;
+}
+
+static int booted(struct bench *bench, struct machine **ret, int64_t *ret_us, struct err *err)
+{
+	return booted_as(bench, true, ret, ret_us, err);
 }
 
 static int restored(struct bench *bench, struct machine **ret, int64_t *ret_us, struct err *err)
@@ -277,7 +292,7 @@ static int restored(struct bench *bench, struct machine **ret, int64_t *ret_us, 
 	if (r == 0 && file_copy_sparse(bench->template->disk, machine->disk, 0600) < 0)
 		r = err_set(err, -EIO, "copy '%s'", bench->template->disk);
 	if (r == 0)
-		r = machine_start(machine, bench->template, ret_us, err);
+		r = machine_start(machine, bench->template, true, ret_us, err);
 	if (r == 0)
 		*ret = STEAL(machine);
 	return r;
@@ -297,7 +312,9 @@ static int measure_start(struct bench *bench, start_fn start, struct err *err)
 	if (r == 0)
 		r = exec_true(machine, &exec_us, err);
 	if (r == 0)
-		printf("{\"us\":%" PRId64 ",\"first_exec_us\":%" PRId64 "}\n", us, exec_us);
+		printf("{\"us\":%" PRId64 ",\"run_us\":%" PRId64 ",\"first_exec_us\":%" PRId64
+		       "}\n",
+		       us, machine->run_us, exec_us);
 	return r;
 }
 
@@ -315,13 +332,13 @@ static int do_template(struct bench *bench, struct err *err)
 {
 	_cleanup_(machine_freep) struct machine *machine = NULL;
 	_cleanup_free_ char *state = NULL;
-	int64_t us = 0, exec_us;
-	int r = booted(bench, &machine, &us, err);
+	int64_t us = 0;
+	int r = booted_as(bench, false, &machine, &us, err);
 
 	if (r < 0)
 		return r;
 	assert(machine);
-	r = exec_true(machine, &exec_us, err);
+	r = warm_up(bench->loop, machine->agent, err);
 	if (r < 0)
 		return r;
 	usleep(SETTLE_US);

@@ -1,5 +1,7 @@
 // What the daemon adds to a command: `true` over REST and over MCP, in turn with the same command by
-// the agent's channel alone, in a VM of the same image and size.
+// the agent's channel alone, in a VM of the same image and size. Each has a VM of its own: a guest is
+// busy for some milliseconds after a command, and the next one would wait for that. "http" is an
+// operation without a sandbox on the same connection: what the client here and HTTP cost by themselves.
 
 import { Connection } from './http.mjs';
 import { interleave, quantile, summary, timed } from './stats.mjs';
@@ -13,14 +15,16 @@ export async function exec({ daemon, baseline, image, few }) {
 
 	await baseline.ask('template');
 	await baseline.ask('hold');
-	const sandbox = await rest.rest('POST', '/v1/sandboxes', { image, timeout_minutes: 60 });
-	const path = `/v1/sandboxes/${sandbox.id}/exec`;
+	const create = () => rest.rest('POST', '/v1/sandboxes', { image, timeout_minutes: 60 });
+	const sandboxes = [await create(), await create()];
+	const [id, mcpId] = sandboxes.map((sandbox) => sandbox.id);
 
 	try {
 		const samples = await interleave({
 			agent: () => baseline.ms('exec'),
-			rest: () => timed(() => rest.rest('POST', path, { command: 'true' })),
-			mcp: () => timed(() => mcp.tool('exec', { sandbox_id: sandbox.id, command: 'true' })),
+			rest: () => timed(() => rest.rest('POST', `/v1/sandboxes/${id}/exec`, { command: 'true' })),
+			mcp: () => timed(() => mcp.tool('exec', { sandbox_id: mcpId, command: 'true' })),
+			http: () => timed(() => rest.rest('GET', `/v1/sandboxes/${id}`)),
 		}, ROUNDS * few, { warmup: 10 });
 		const pings = (await interleave({ ping: () => baseline.ms('ping') }, ROUNDS * few)).ping;
 		const agent = summary(samples.agent);
@@ -45,12 +49,14 @@ export async function exec({ daemon, baseline, image, few }) {
 			samples: { ...samples, pings },
 			rows: [
 				{ what: "the agent's round trip (ping), p50", value: ms(quantile(pings, 0.5)) },
+				{ what: 'an operation without the guest (get) over REST, p50', value: ms(summary(samples.http).p50) },
 				...row('rest', 'REST'),
 				...row('mcp', 'MCP'),
 			],
 		};
 	} finally {
-		await rest.rest('DELETE', `/v1/sandboxes/${sandbox.id}`);
+		for (const sandbox of sandboxes)
+			await rest.rest('DELETE', `/v1/sandboxes/${sandbox.id}`);
 		rest.close();
 		mcp.close();
 	}

@@ -252,9 +252,6 @@ int template_make(struct core *core, const struct template *template,
 		  core_progress_fn progress, void *progress_arg, struct err *err);
 void template_sweep_making(struct core *core);
 
-/* warm_up.c: runs first commands in a guest that nobody uses yet. */
-int warm_up(struct core *core, struct agent *agent, struct err *err);
-
 /* template_files.c: the manifest, and what it says about the files. */
 int template_write_manifest(const char *dir, const struct template *template,
 			    const char *fingerprint, struct err *err);

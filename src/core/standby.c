@@ -19,6 +19,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "core/warm_up.h"
 
 #define LIFE_MS		(6 * 60 * 60 * 1000LL) /* then it is made anew */
 #define LIFE_LEFT_MS	(60 * 1000LL)
@@ -196,7 +197,7 @@ static int open_and_warm_up(struct sandbox *sb, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = warm_up(sb->core, agent, err);
+	r = warm_up(sb->core->loop, agent, err);
 	agent_close(agent);
 	for (int i = 0; i < IDENTITY_ROUNDS && r == 0; i++) {
 		r = open_as_nobody(sb, &agent, err);

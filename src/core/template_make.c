@@ -21,11 +21,11 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "core/warm_up.h"
 #include "loop/spawn.h"
 
 #define NAME_PREFIX	 "tpl_"
 #define MKFS_DEADLINE_MS 60000
-#define SETTLE_MS	 200
 #define UID_RESERVE	 65536 /* above the sandboxes' uids */
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
@@ -173,9 +173,9 @@ static int wait_until_idle(const struct making *m, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "the agent of the booted guest");
 	say(m, 70, "running a first command");
-	r = warm_up(m->core, agent, err);
+	r = warm_up(m->core->loop, agent, err);
 	agent_close(agent); /* the saved guest has nobody on the other end of its channel */
-	poll(NULL, 0, SETTLE_MS);
+	poll(NULL, 0, WARM_UP_SETTLE_MS);
 	return r;
 }
 

@@ -1,10 +1,13 @@
-/* First commands in a guest that nobody uses yet, so that those of its user find everything warm:
- * the page cache, and under emulation the translated code. */
+/* First commands in a guest. See warm_up.h. */
+#include "core/warm_up.h"
+
 #include <errno.h>
+#include <pthread.h>
 #include <time.h>
 
 #include "base/rand.h"
-#include "core/internal.h"
+#include "base/str.h"
+#include "core/core.h"
 
 #define WARM_UP_DEADLINE_MS 60000
 
@@ -73,7 +76,7 @@ static void stop_warm_up(void *arg)
 
 /* The id is a new one each time: the guest of a template knows those it was warmed up with itself.
  */
-static int run_one(struct core *core, struct agent *agent, const char *command, struct err *err)
+static int run_one(struct loop *loop, struct agent *agent, const char *command, struct err *err)
 {
 	char random[9], exec_id[EXEC_ID_SIZE];
 	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
@@ -84,7 +87,7 @@ static int run_one(struct core *core, struct agent *agent, const char *command, 
 	snprintf(exec_id, sizeof(exec_id), "exec_warm_%s", random);
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.changed, NULL);
-	loop_call(core->loop, start_warm_up, &w);
+	loop_call(loop, start_warm_up, &w);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += WARM_UP_DEADLINE_MS / 1000;
 	pthread_mutex_lock(&w.lock);
@@ -92,7 +95,7 @@ static int run_one(struct core *core, struct agent *agent, const char *command, 
 		;
 	done = w.done;
 	pthread_mutex_unlock(&w.lock);
-	loop_call(core->loop, stop_warm_up, &w);
+	loop_call(loop, stop_warm_up, &w);
 	pthread_cond_destroy(&w.changed);
 	pthread_mutex_destroy(&w.lock);
 	if (!done)
@@ -102,11 +105,20 @@ static int run_one(struct core *core, struct agent *agent, const char *command, 
 	return w.err.num;
 }
 
-int warm_up(struct core *core, struct agent *agent, struct err *err)
+int warm_up(struct loop *loop, struct agent *agent, struct err *err)
 {
-	/* What the first commands of most sandboxes touch: the shells, and the way to them. */
-	int r = run_one(core, agent, "true", err);
+	static const char *const commands[] = {
+		/* What the first commands of most sandboxes touch: the shells, and the way to them.
+		 */
+		"true",
+		"ls -la / >/dev/null; cat /etc/passwd >/dev/null",
+		/* What has been written goes to the disk now. Else it does in the first moments of
+		 * each sandbox that is restored from here, before its agent's first answer. */
+		"sync",
+	};
+	int r = 0;
 
-	return r < 0 ? r
-		     : run_one(core, agent, "ls -la / >/dev/null; cat /etc/passwd >/dev/null", err);
+	for (size_t i = 0; i < ARRAY_SIZE(commands) && r == 0; i++)
+		r = run_one(loop, agent, commands[i], err);
+	return r;
 }

@@ -105,6 +105,20 @@ static void handle_events(struct channel *c)
 	}
 }
 
+/* A read of 0 bytes: the host is not connected. Or it is, and its first bytes have overtaken the
+ * kernel's word of it, which goes by a worker thread that we do not let run: then the session that
+ * they began stays, until the port changes once more. */
+static void on_no_host(struct channel *c)
+{
+	bool early = c->early;
+
+	c->host_seen = c->early = false;
+	if (early)
+		return;
+	frame_decoder_reset(&c->in);
+	session_end(&c->guest->session);
+}
+
 void channel_read(struct channel *c)
 {
 	for (int i = 0; i < READS_PER_ROUND && c->readable && channel_has_room(c); i++) {
@@ -113,13 +127,13 @@ void channel_read(struct channel *c)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			c->readable = false;
+			c->readable = c->early = false;
+			c->host_seen = errno == EAGAIN;
 		} else if (n == 0) {
-			/* The host is not connected. */
 			c->readable = false;
-			frame_decoder_reset(&c->in);
-			session_end(&c->guest->session);
+			on_no_host(c);
 		} else {
+			c->early = !c->host_seen;
 			frame_feed(&c->in, c->guest->chunk, (size_t)n);
 			handle_events(c);
 		}

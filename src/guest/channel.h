@@ -23,8 +23,10 @@ struct channel {
 	struct watch port;
 	struct frame_decoder in;
 	struct buf out;
-	size_t sent;   /* bytes of out that the port has taken */
-	bool readable; /* an edge came and not everything was read yet */
+	size_t sent;	/* bytes of out that the port has taken */
+	bool readable;	/* an edge came and not everything was read yet */
+	bool host_seen; /* the kernel knows the host to be connected */
+	bool early;	/* bytes have come, and it does not */
 };
 
 /* Opens the port called PROTO_PORT_NAME, waiting until deadline_boottime_ms for it to appear. */

@@ -368,6 +368,15 @@ void exec_reap(struct guest *guest)
 		if (exec)
 			exec_ended(exec, wait_status);
 	}
+	guest->groups_due = true;
+}
+
+/* Not before the host has been told of the end: the kernel takes a moment for it. */
+static void remove_cgroups(struct guest *guest)
+{
+	if (!guest->groups_due)
+		return;
+	guest->groups_due = false;
 	for (struct exec *exec = guest->execs; exec; exec = exec->next)
 		if (exec->pid == 0)
 			try_remove_cgroup(exec);
@@ -404,6 +413,7 @@ void exec_collect(struct guest *guest)
 	unsigned int n_idle = 0;
 	uint64_t kept = 0;
 
+	remove_cgroups(guest);
 	for (exec = guest->execs; exec; exec = next) {
 		next = exec->next;
 		if (exec->phase == EXEC_FAILED && exec->pid == 0 && exec->n_handles == 0) {

@@ -71,7 +71,8 @@ void exec_output_progress(struct exec *exec);
 void exec_reap(struct guest *guest);
 /* Kills what is over its deadline; returns the next deadline (INT64_MAX: none). */
 int64_t exec_check_deadlines(struct guest *guest, int64_t now_ms);
-/* Frees failed execs nobody looks at, and the oldest ended ones beyond what is kept. */
+/* Removes the control groups of those whose last process has ended. Frees failed execs nobody looks
+ * at, and the oldest ended ones beyond what is kept. */
 void exec_collect(struct guest *guest);
 
 void exec_request_clear(struct exec_request *request);

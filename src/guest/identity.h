@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "guest/identity_files.h"
 #include "skerry/guest_proto.h"
 
 #define IDENTITY_HOSTNAME_MAX	63u
@@ -20,6 +21,9 @@ struct identity {
 	char *machine_id; /* 32 lower-case hex digits */
 };
 
+/* Once, at boot: what entropy is added to, kept open because opening it costs a restore more than
+ * all that is done with it. The descriptor, or -errno. */
+int identity_open_random(void);
 /* Returns what could be applied (PROTO_APPLIED_…); the rest is logged. */
-uint32_t identity_apply(const struct identity *id);
+uint32_t identity_apply(const struct identity *id, int random_fd, struct identity_files *files);
 int identity_set_clock(uint64_t unix_us); /* 0 or -errno */

@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -38,6 +39,7 @@
 #include "base/str.h"
 #include "guest/cgroup.h"
 #include "guest/guest.h"
+#include "guest/identity.h"
 #include "guest/init.h"
 #include "guest/network.h"
 
@@ -114,9 +116,11 @@ static void measure_machine(struct guest *guest)
 {
 	struct statvfs disk;
 	struct sysinfo info;
+	struct utsname uts;
 
-	if (sysinfo(&info) < 0 || fstatvfs(guest->exec_dir_fd, &disk) < 0)
+	if (uname(&uts) < 0 || sysinfo(&info) < 0 || fstatvfs(guest->exec_dir_fd, &disk) < 0)
 		init_fatal("cannot measure the machine: %s", strerrordesc_np(errno));
+	str_copy(guest->kernel_release, sizeof(guest->kernel_release), uts.release);
 	guest->mem_total_kib = (uint64_t)info.totalram * info.mem_unit / 1024;
 	guest->log_budget = (uint64_t)disk.f_blocks * disk.f_frsize / LOG_SHARE;
 }
@@ -138,6 +142,10 @@ static void boot(struct guest *guest)
 	guest->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (guest->null_fd < 0)
 		init_fatal("cannot open /dev/null: %s", strerrordesc_np(errno));
+	guest->random_fd = identity_open_random();
+	if (guest->random_fd < 0)
+		init_fatal("cannot open /dev/urandom: %s", strerrordesc_np(-guest->random_fd));
+	identity_files_make(&guest->identity_files);
 	protect_self();
 	r = poller_init(&guest->poller);
 	if (r < 0)
@@ -200,7 +208,9 @@ static void run(struct guest *guest)
 
 int main(void)
 {
-	static struct guest guest = { .cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1 };
+	static struct guest guest = {
+		.cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1, .random_fd = -1
+	};
 
 	if (getpid() != 1) {
 		fputs("skerry-guest is the init process of a sandbox and does not run elsewhere\n",

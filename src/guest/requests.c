@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -50,17 +49,15 @@ static void send_hello_ack(struct session *s, uint32_t applied)
 {
 	struct guest *guest = s->guest;
 	struct buf *out = &guest->channel.out;
-	struct utsname uts;
 	size_t frame = frame_begin(out, PROTO_HELLO_ACK, 0, 0);
 
-	uname(&uts);
 	frame_put_u32(out, PROTO_VERSION);
 	frame_put_u64(out, guest->epoch);
 	frame_put_u64(out, (uint64_t)clock_boottime_ms());
 	frame_put_u32(out, applied);
 	frame_put_u64(out, guest->mem_total_kib);
 	put_text(out, SKERRY_VERSION);
-	put_text(out, uts.release);
+	put_text(out, guest->kernel_release);
 	put_text(out, guest->os_name);
 	frame_end(out, frame);
 }
@@ -77,7 +74,8 @@ static bool handle_hello(struct session *s, const struct proto_header *header,
 	if (frame_done(r) && version == PROTO_VERSION) {
 		if (header->flags & PROTO_HELLO_IDENTITY) {
 			memcpy(id.entropy, entropy.data, sizeof(id.entropy));
-			applied = identity_apply(&id);
+			applied =
+				identity_apply(&id, s->guest->random_fd, &s->guest->identity_files);
 			s->guest->epoch = id.epoch;
 			explicit_bzero(id.entropy, sizeof(id.entropy));
 		}
