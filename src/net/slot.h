@@ -68,6 +68,8 @@ struct slots_config {
 	size_t n_exceptions;
 };
 
+/* A guest is told of the denials of well-formed packets: a reset for TCP, "administratively
+ * prohibited" for UDP and echo. */
 struct slot_denial {
 	int64_t at_boottime_ms;
 	enum slot_reason reason;

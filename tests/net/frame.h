@@ -14,6 +14,7 @@
 #define FRAME_ICMP     1
 #define FRAME_SCTP     132
 #define FRAME_SYN      0x02
+#define FRAME_RST      0x04
 #define FRAME_ACK      0x10
 #define FRAME_IPV4     0x0800
 #define FRAME_ARP      0x0806

@@ -18,11 +18,13 @@ static const uint8_t broadcast_mac[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 #define assert_sent(rig, wanted, ...)                                                              \
 	assert_int_equal(rig_send_spec(rig, &(struct frame_spec){ __VA_ARGS__ }).verdict, wanted)
 
-/* Dropped, and the event says why; 0: dropped without an event. */
+/* Denied, and the event says why; 0: without an event. What is well-formed is told so. */
 #define assert_denied(rig, wanted, ...)                                                            \
 	do {                                                                                       \
 		struct egress_event event_;                                                        \
-		assert_sent(rig, DROPPED, __VA_ARGS__);                                            \
+		bool told_ = (wanted) != 0 && (wanted) != SLOT_DENIED_FRAME &&                     \
+			     (wanted) != SLOT_DENIED_PROTOCOL;                                     \
+		assert_sent(rig, told_ ? ANSWERED : DROPPED, __VA_ARGS__);                         \
 		assert_int_equal(rig_last_event(rig, &event_), wanted);                            \
 	} while (0)
 
@@ -428,7 +430,7 @@ static void slots_have_their_own_policies(void **state)
 
 	frame_build(&(struct frame_spec){ TO_SITE }, &frame);
 	rig_policy(rig, EGRESS_OPEN);
-	assert_int_equal(rig_send(rig, 1, &frame).verdict, DROPPED);
+	assert_int_equal(rig_send(rig, 1, &frame).verdict, ANSWERED);
 	egress_program_slot(rig->program, 1)->policy = 1000000 << 8 | EGRESS_OPEN;
 	run = rig_send(rig, 1, &frame);
 	assert_int_equal(run.verdict, PASSED);
@@ -458,7 +460,7 @@ static void denials_say_what_and_whose(void **state)
 	struct rig *rig = *state;
 	struct egress_event event;
 
-	assert_sent(rig, DROPPED, TO_SITE, .protocol = FRAME_UDP, .dest_port = 5353);
+	assert_sent(rig, ANSWERED, TO_SITE, .protocol = FRAME_UDP, .dest_port = 5353);
 	assert_int_equal(rig_last_event(rig, &event), SLOT_DENIED_POLICY);
 	assert_int_equal(event.slot, 0);
 	assert_int_equal(event.lease, 7);
@@ -477,16 +479,85 @@ static void a_flood_costs_few_events(void **state)
 	struct egress_event event;
 
 	for (int i = 0; i < 1000; i++)
-		assert_sent(rig, DROPPED, TO_SITE);
+		assert_sent(rig, ANSWERED, TO_SITE);
 	assert_in_range(slot->unreported, 1000 - 4 * EGRESS_EVENTS_PER_S,
 			1000 - EGRESS_EVENTS_PER_S);
 	rig_last_event(rig, &event);
 	/* The limit is the slot's own. */
 	slot->event_window = 0;
 	slot->unreported = 5;
-	assert_sent(rig, DROPPED, TO_SITE);
+	assert_sent(rig, ANSWERED, TO_SITE);
 	assert_int_equal(rig_last_event(rig, &event), SLOT_DENIED_POLICY);
 	assert_int_equal(event.unreported, 5);
+}
+
+static uint32_t word_at(const struct frame *frame, size_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, frame->data + at, sizeof(word));
+	return ntohl(word);
+}
+
+static void a_denied_connection_is_reset(void **state)
+{
+	struct rig *rig = *state;
+	struct frame frame;
+	struct run run;
+
+	run = rig_send_spec(rig, &(struct frame_spec){ TO_SITE, .payload = 3, .padding = 9 });
+	assert_int_equal(run.verdict, ANSWERED);
+	assert_int_equal(run.mark, EGRESS_MARK_PASSED);
+	assert_int_equal(run.out.len, 54);
+	assert_memory_equal(run.out.data, "\x02\x5e\x00\x00\x00\x02\x02\x5e\x00\x00\x00\x01", 12);
+	assert_int_equal(run.view.source, SITE);
+	assert_int_equal(run.view.dest, INNER);
+	assert_int_equal(run.view.source_port, 443);
+	assert_int_equal(run.view.dest_port, 40000);
+	assert_int_equal(run.view.tcp_flags, FRAME_RST | FRAME_ACK);
+	assert_int_equal(word_at(&run.out, 38), 0);
+	assert_int_equal(word_at(&run.out, 42), 1000 + 3 + 1); /* data and SYN */
+	assert_true(run.view.checksums_right);
+	/* One that was open is reset where the guest stands. */
+	frame_build(&(struct frame_spec){ TO_SITE, .tcp_flags = FRAME_ACK }, &frame);
+	memcpy(frame.data + 42, "\x12\x34\x56\x78", 4);
+	run = rig_send(rig, 0, &frame);
+	assert_int_equal(run.view.tcp_flags, FRAME_RST);
+	assert_int_equal(word_at(&run.out, 38), 0x12345678);
+	assert_true(run.view.checksums_right);
+	/* A reset is not answered. */
+	assert_sent(rig, DROPPED, TO_SITE, .tcp_flags = FRAME_RST);
+	assert_sent(rig, DROPPED, TO_SITE, .tcp_flags = FRAME_RST | FRAME_ACK);
+}
+
+static void other_denied_packets_are_prohibited(void **state)
+{
+	struct rig *rig = *state;
+	const uint8_t protocols[] = { FRAME_UDP, FRAME_ICMP };
+
+	for (size_t i = 0; i < 2; i++) {
+		for (uint16_t payload = 0; payload < 200; payload = (uint16_t)(payload * 2 + 1)) {
+			const struct frame_spec spec = { TO_SITE, .protocol = protocols[i],
+							 .icmp_type = FRAME_ECHO,
+							 .payload = payload };
+			struct frame frame;
+			struct run run;
+
+			frame_build(&spec, &frame);
+			run = rig_send(rig, 0, &frame);
+			assert_int_equal(run.verdict, ANSWERED);
+			assert_int_equal(run.out.len, 14 + 20 + 8 + 28);
+			assert_int_equal(run.view.protocol, FRAME_ICMP);
+			assert_int_equal(run.view.source_port, 3); /* type and code */
+			assert_int_equal(run.view.dest_port, 13);
+			assert_int_equal(run.view.source, SITE);
+			assert_int_equal(run.view.dest, INNER);
+			assert_true(run.view.checksums_right);
+			assert_memory_equal(run.view.payload, frame.data + 14, 28);
+		}
+	}
+	assert_sent(rig, DROPPED, TO_SITE, .protocol = FRAME_ICMP, .icmp_type = 3);
+	assert_sent(rig, DROPPED, TO_SITE, .protocol = FRAME_ICMP, .icmp_type = 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, rig_reset)
@@ -519,6 +590,8 @@ int main(void)
 		TEST(packets_are_counted),
 		TEST(denials_say_what_and_whose),
 		TEST(a_flood_costs_few_events),
+		TEST(a_denied_connection_is_reset),
+		TEST(other_denied_packets_are_prohibited),
 	};
 
 	return cmocka_run_group_tests(tests, rig_setup, rig_teardown);

@@ -248,7 +248,7 @@ static void previews_are_marked_connections(void **state)
 	struct frame_spec other = in;
 
 	assert_int_equal(deliver(rig, &in, 0, 0).verdict, DROPPED);
-	assert_int_equal(rig_send_spec(rig, &out).verdict, DROPPED);
+	assert_int_equal(rig_send_spec(rig, &out).verdict, ANSWERED);
 	assert_int_equal(deliver(rig, &in, rig->uplink, EGRESS_MARK_PREVIEW).verdict, DROPPED);
 	other.source = SITE;
 	assert_int_equal(deliver(rig, &other, 0, EGRESS_MARK_PREVIEW).verdict, DROPPED);
@@ -266,7 +266,24 @@ static void previews_are_marked_connections(void **state)
 	/* And the guest cannot begin one. */
 	other = out;
 	other.dest_port = 50001;
-	assert_int_equal(rig_send_spec(rig, &other).verdict, DROPPED);
+	assert_int_equal(rig_send_spec(rig, &other).verdict, ANSWERED);
+}
+
+/* What the program answers itself comes from the guest's own tap and is for the inner address; no
+ * packet that was routed is. */
+static void refusals_pass_as_they_are(void **state)
+{
+	struct rig *rig = *state;
+	struct run run;
+	const struct frame_spec refusal = { FROM_SITE, .dest = INNER };
+
+	run = deliver(rig, &refusal, rig->taps[0], EGRESS_MARK_PASSED);
+	assert_int_equal(run.verdict, PASSED);
+	assert_int_equal(run.view.source, SITE);
+	assert_int_equal(deliver(rig, &refusal, rig->taps[0], 0).verdict, DROPPED);
+	assert_int_equal(deliver(rig, &refusal, rig->taps[1], EGRESS_MARK_PASSED).verdict, DROPPED);
+	assert_int_equal(deliver(rig, &refusal, rig->uplink, EGRESS_MARK_PASSED).verdict, DROPPED);
+	assert_int_equal(deliver(rig, &refusal, 0, EGRESS_MARK_PASSED).verdict, DROPPED);
 }
 
 /* An ICMP error as a router sends it: the head of the packet that it is about. */
@@ -383,6 +400,7 @@ int main(void)
 		TEST(members_of_a_network),
 		TEST(the_name_server_answers),
 		TEST(previews_are_marked_connections),
+		TEST(refusals_pass_as_they_are),
 		TEST(errors_about_flows_arrive),
 		TEST(errors_about_nothing_do_not),
 		TEST(packets_are_counted),

@@ -350,6 +350,24 @@ void guest_expect(struct slot *slot, uint8_t protocol, uint32_t source, uint16_t
 	fail_msg("the guest did not get what it should");
 }
 
+void guest_expect_refusal(struct slot *slot, uint32_t from)
+{
+	struct frame frame;
+	struct frame_view view;
+
+	assert_true(guest_receive(slot, PATIENCE_MS, &frame, &view));
+	assert_int_equal(view.source, from);
+	assert_int_equal(view.dest, INNER);
+	assert_true(view.checksums_right);
+	if (view.protocol == FRAME_TCP) {
+		assert_true(view.tcp_flags & FRAME_RST);
+		return;
+	}
+	assert_int_equal(view.protocol, FRAME_ICMP);
+	assert_int_equal(view.source_port, 3); /* type and code */
+	assert_int_equal(view.dest_port, 13);
+}
+
 void guest_expect_nothing(struct slot *slot)
 {
 	struct frame frame;

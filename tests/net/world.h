@@ -73,6 +73,8 @@ bool guest_receive(struct slot *slot, int timeout_ms, struct frame *ret, struct 
 /* Skips frames until one of this protocol from this address and port; fails after some seconds. */
 void guest_expect(struct slot *slot, uint8_t protocol, uint32_t source, uint16_t source_port,
 		  struct frame *ret, struct frame_view *view);
+/* The program's answer to a packet that was denied, next of all: a reset, or "prohibited". */
+void guest_expect_refusal(struct slot *slot, uint32_t from);
 void guest_expect_nothing(struct slot *slot);
 
 /* Every packet that the internet got since the last call, up to a fence that this call sends. fn

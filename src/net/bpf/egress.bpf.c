@@ -46,6 +46,8 @@ char LICENSE[] SEC("license") = "GPL";
 
 const volatile struct egress_config config;
 
+#include "refuse.h" /* knows the configuration */
+
 /* One packet's view of its slot: the policy is read once. */
 struct context {
 	struct egress_slot *slot;
@@ -459,25 +461,23 @@ int from_guest(struct __sk_buff *skb)
 	if (eth.type != ETHERTYPE_IPV4 || !mac_is(eth.dest, config.gateway_mac))
 		goto drop;
 	reason = read_ipv4(skb, &p);
-	if (reason == 0 && p.source != config.inner_be)
-		reason = SLOT_DENIED_FRAME;
+	if (p.source != config.inner_be)
+		goto drop;
 	if (reason == 0)
 		reason = decide_from_guest(skb, &ctx, &p, &kind);
+	if (reason == 0 && kind == EGRESS_FLOW_PROXY)
+		reason = hand_to_proxy(skb, &ctx, &p);
 	if (reason != 0) {
-		if (p.source == config.inner_be)
-			report(&ctx, &p, reason);
-		goto drop;
+		report(&ctx, &p, reason);
+		count(skb, ctx.index, true, false);
+		return reason == SLOT_DENIED_FRAME || reason == SLOT_DENIED_PROTOCOL
+			       ? TC_ACT_SHOT
+			       : refuse(skb, &p);
 	}
 	if (rewrite_address(skb, &p, AT_IP_SOURCE, config.inner_be, unique_address(&ctx)) < 0)
 		goto drop;
-	skb->mark = EGRESS_MARK_PASSED;
-	if (kind == EGRESS_FLOW_PROXY) {
-		reason = hand_to_proxy(skb, &ctx, &p);
-		if (reason != 0) {
-			report(&ctx, &p, reason);
-			goto drop;
-		}
-	}
+	if (kind != EGRESS_FLOW_PROXY)
+		skb->mark = EGRESS_MARK_PASSED;
 	count(skb, ctx.index, true, true);
 	return TC_ACT_OK;
 drop:
@@ -612,8 +612,11 @@ int to_guest(struct __sk_buff *skb)
 			goto drop;
 		return TC_ACT_OK;
 	}
-	if (eth.type != ETHERTYPE_IPV4 || read_ipv4(skb, &p) != 0 ||
-	    p.dest != unique_address(&ctx) || !may_enter(skb, &ctx, &p))
+	if (eth.type != ETHERTYPE_IPV4 || read_ipv4(skb, &p) != 0)
+		goto drop;
+	if (is_refusal(skb, &p))
+		return TC_ACT_OK;
+	if (p.dest != unique_address(&ctx) || !may_enter(skb, &ctx, &p))
 		goto drop;
 	if (rewrite_address(skb, &p, AT_IP_DEST, p.dest, config.inner_be) < 0)
 		goto drop;

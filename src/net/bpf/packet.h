@@ -22,6 +22,7 @@
 	bpf_htons(0xbfff) /* reserved, more fragments, offset; not "don't fragment"                \
 			   */
 
+#define TCP_FIN 0x01
 #define TCP_SYN 0x02
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
