@@ -65,9 +65,11 @@ void slot_reset_kernel(struct slot *slot)
 {
 	struct egress_slot *shared = slot_shared(slot);
 
+	slots_lock(slot->owner);
 	__atomic_store_n(&shared->lease, 0, __ATOMIC_RELEASE);
 	slot_policy_clear(slot);
 	leave_all(slot);
+	slots_unlock(slot->owner);
 	shared->event_window = 0;
 	shared->unreported = 0;
 	egress_program_reset_counters(slot->owner->program, slot->index);

@@ -1,6 +1,10 @@
 /*
- * What the files that make up slots share. One mutex guards everything below; functions here are
- * called with it held unless they say otherwise.
+ * What the files that make up slots share.
+ *
+ * Two mutexes, so that what the loop's thread calls (slot_allow, slots_denied_range) never waits
+ * for a device that is being made: device_lock guards the table of slots and every change of
+ * devices, lock guards policies, names, networks, leases and the queue of the ready. Whoever needs
+ * both takes device_lock first. Functions below say which they are called with.
  */
 #pragma once
 
@@ -53,9 +57,10 @@ struct slot {
 };
 
 struct slots {
-	pthread_mutex_t lock;
+	pthread_mutex_t device_lock, lock;
 	struct egress_program *program;
-	struct netlink *nl;
+	struct netlink *nl;	  /* under device_lock */
+	struct netlink *nl_query; /* under lock */
 	struct slot *table[EGRESS_SLOTS];
 	bool unusable[EGRESS_SLOTS]; /* a device of that name is not ours */
 	struct slot *ready_first, *ready_last;
@@ -77,7 +82,7 @@ struct slots {
 
 extern const uint8_t slot_guest_mac[6], slot_gateway_mac[6];
 
-void slots_lock(struct slots *slots);
+void slots_lock(struct slots *slots); /* lock, not device_lock */
 void slots_unlock(struct slots *slots);
 
 /* slots_host.c: what a host needs once. */
@@ -89,9 +94,9 @@ void slots_alias(const struct slots *slots, char out[ALIAS_SIZE]);
 
 /* slot_ranges.c: what is denied in every state. */
 int slots_ranges_install(struct slots *slots, struct err *err);
-bool slots_denies(struct slots *slots, uint32_t address);
+bool slots_denies(struct slots *slots, uint32_t address); /* under lock */
 
-/* slot_device.c: a slot's life in the kernel. */
+/* slot_device.c: a slot's life in the kernel. All under device_lock, none under lock. */
 int slot_make(struct slots *slots, uint32_t index, struct slot **ret, struct err *err);
 /* Takes over a tap that an earlier daemon made; its slot is SLOT_WAITING or SLOT_READY. */
 int slot_find(struct slots *slots, const struct netlink_link *link, uint32_t index,
@@ -111,9 +116,9 @@ static inline struct egress_slot *slot_shared(const struct slot *slot)
 }
 
 /* slot_pool.c */
-void slot_enqueue(struct slot *slot); /* ready, at the end of the queue */
+void slot_enqueue(struct slot *slot); /* ready, at the end of the queue; not under lock */
 
-/* slot_policy.c */
+/* slot_policy.c: under lock */
 uint32_t slots_next_generation(struct slots *slots);
 void slot_policy_clear(struct slot *slot); /* denies everything, forgets rules and names */
 /* Reads what the kernel has of slots in use, so that it can be replaced later. Called once. */

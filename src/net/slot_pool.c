@@ -9,10 +9,21 @@
 #include "base/log.h"
 #include "net/slot_internal.h"
 
+static void lock_devices(struct slots *slots)
+{
+	pthread_mutex_lock(&slots->device_lock);
+}
+
+static void unlock_devices(struct slots *slots)
+{
+	pthread_mutex_unlock(&slots->device_lock);
+}
+
 void slot_enqueue(struct slot *slot)
 {
 	struct slots *slots = slot->owner;
 
+	slots_lock(slots);
 	slot->state = SLOT_READY;
 	slot->next = NULL;
 	if (slots->ready_last)
@@ -21,23 +32,37 @@ void slot_enqueue(struct slot *slot)
 		slots->ready_first = slot;
 	slots->ready_last = slot;
 	slots->n_ready++;
+	slots_unlock(slots);
 }
 
 static struct slot *dequeue(struct slots *slots)
 {
-	struct slot *slot = slots->ready_first;
+	struct slot *slot;
 
-	if (!slot)
-		return NULL;
-	slots->ready_first = slot->next;
-	if (!slots->ready_first)
-		slots->ready_last = NULL;
-	slots->n_ready--;
+	slots_lock(slots);
+	slot = slots->ready_first;
+	if (slot) {
+		slots->ready_first = slot->next;
+		if (!slots->ready_first)
+			slots->ready_last = NULL;
+		slots->n_ready--;
+	}
+	slots_unlock(slots);
 	return slot;
 }
 
-/* The lowest index without a slot. */
-static int make_any(struct slots *slots, struct slot **ret, struct err *err)
+static bool has_enough(struct slots *slots)
+{
+	bool enough;
+
+	slots_lock(slots);
+	enough = slots->n_ready >= slots->ready;
+	slots_unlock(slots);
+	return enough;
+}
+
+/* The lowest index without a slot; under device_lock. */
+static int make_any_locked(struct slots *slots, struct slot **ret, struct err *err)
 {
 	for (uint32_t index = 0; index < slots->capacity; index++) {
 		int rc;
@@ -56,53 +81,56 @@ static int make_any(struct slots *slots, struct slot **ret, struct err *err)
 	return -ENOSPC;
 }
 
+static int make_any(struct slots *slots, struct slot **ret, struct err *err)
+{
+	int rc;
+
+	lock_devices(slots);
+	rc = make_any_locked(slots, ret, err);
+	unlock_devices(slots);
+	return rc;
+}
+
+/* The lock is let go in between: who releases a slot does not wait for all of them. */
 int slots_refill(struct slots *slots, struct err *err)
 {
-	int made = 0;
+	struct slot *slot;
+	int made = 0, rc;
 
-	for (;;) {
-		struct slot *slot;
-		int rc = 0;
-		bool enough;
-
-		/* The lock is let go in between: who takes a slot does not wait for all of them. */
-		slots_lock(slots);
-		enough = slots->n_ready >= slots->ready;
-		if (!enough)
-			rc = make_any(slots, &slot, err);
-		if (!enough && rc == 0)
-			slot_enqueue(slot);
-		slots_unlock(slots);
-		if (enough)
-			return made;
+	while (!has_enough(slots)) {
+		rc = make_any(slots, &slot, err);
 		if (rc < 0)
 			return rc;
+		slot_enqueue(slot);
 		made++;
 	}
+	return made;
+}
+
+static void give_lease(struct slot *slot)
+{
+	struct egress_settings *settings = egress_program_settings(slot->owner->program);
+	uint32_t lease;
+
+	slots_lock(slot->owner);
+	do
+		lease = (uint32_t)++settings->lease;
+	while (lease == 0);
+	slot->state = SLOT_TAKEN;
+	__atomic_store_n(&slot_shared(slot)->lease, lease, __ATOMIC_RELEASE);
+	slots_unlock(slot->owner);
 }
 
 int slot_take(struct slots *slots, struct slot **ret, struct err *err)
 {
-	struct egress_settings *settings;
-	struct slot *slot;
-	uint32_t lease;
-	int rc = 0;
+	struct slot *slot = dequeue(slots);
+	int rc = slot ? 0 : make_any(slots, &slot, err);
 
-	slots_lock(slots);
-	slot = dequeue(slots);
-	if (!slot)
-		rc = make_any(slots, &slot, err);
-	if (rc == 0) {
-		settings = egress_program_settings(slots->program);
-		do
-			lease = (uint32_t)++settings->lease;
-		while (lease == 0);
-		slot->state = SLOT_TAKEN;
-		__atomic_store_n(&slot_shared(slot)->lease, lease, __ATOMIC_RELEASE);
-		*ret = slot;
-	}
-	slots_unlock(slots);
-	return rc;
+	if (rc < 0)
+		return rc;
+	give_lease(slot);
+	*ret = slot;
+	return 0;
 }
 
 int slot_adopt(struct slots *slots, uint32_t index, struct slot **ret, struct err *err)
@@ -110,7 +138,7 @@ int slot_adopt(struct slots *slots, uint32_t index, struct slot **ret, struct er
 	struct slot *slot;
 	int rc = 0;
 
-	slots_lock(slots);
+	lock_devices(slots);
 	slot = index < slots->capacity ? slots->table[index] : NULL;
 	if (slot && slot->state == SLOT_WAITING) {
 		slot->state = SLOT_TAKEN;
@@ -118,7 +146,7 @@ int slot_adopt(struct slots *slots, uint32_t index, struct slot **ret, struct er
 	} else {
 		rc = err_set(err, -ENOENT, "network slot %u is not in use", index);
 	}
-	slots_unlock(slots);
+	unlock_devices(slots);
 	return rc;
 }
 
@@ -148,22 +176,22 @@ void slot_release(struct slot *slot)
 {
 	struct slots *slots = slot->owner;
 
-	slots_lock(slots);
+	lock_devices(slots);
 	release(slot);
-	slots_unlock(slots);
+	unlock_devices(slots);
 }
 
 int slots_adopt_done(struct slots *slots, struct err *err)
 {
 	int released = 0;
 
-	slots_lock(slots);
+	lock_devices(slots);
 	for (uint32_t i = 0; i < slots->capacity; i++) {
 		if (slots->table[i] && slots->table[i]->state == SLOT_WAITING) {
 			release(slots->table[i]);
 			released++;
 		}
 	}
-	slots_unlock(slots);
+	unlock_devices(slots);
 	return released;
 }

@@ -121,7 +121,7 @@ bool slots_denies(struct slots *slots, uint32_t address)
 
 	if (in_denied_range(slots, address))
 		return true;
-	return netlink_is_forwarded(slots->nl, address, &forwarded) < 0 || !forwarded;
+	return netlink_is_forwarded(slots->nl_query, address, &forwarded) < 0 || !forwarded;
 }
 
 bool slots_denied_range(struct slots *slots, uint32_t address)

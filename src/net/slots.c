@@ -240,6 +240,8 @@ static int start(struct slots *slots, const char *pin_dir, struct err *err)
 {
 	int rc = netlink_new(&slots->nl);
 
+	if (rc == 0)
+		rc = netlink_new(&slots->nl_query);
 	if (rc < 0)
 		return err_set(err, rc, "cannot open a netlink socket: %s", strerror(-rc));
 	rc = load_program(slots, pin_dir, err);
@@ -263,6 +265,7 @@ int slots_new(const struct slots_config *config, struct loop *loop, slot_denied_
 	if (rc < 0)
 		return rc;
 	slots = xcalloc(1, sizeof(*slots));
+	pthread_mutex_init(&slots->device_lock, NULL);
 	pthread_mutex_init(&slots->lock, NULL);
 	take_config(slots, config);
 	slots->loop = denied ? loop : NULL;
@@ -290,7 +293,9 @@ void slots_free(struct slots *slots)
 	}
 	egress_program_free(slots->program);
 	netlink_free(slots->nl);
+	netlink_free(slots->nl_query);
 	pthread_mutex_destroy(&slots->lock);
+	pthread_mutex_destroy(&slots->device_lock);
 	free(slots->instance);
 	free(slots->uplink);
 	free(slots->exceptions);
