@@ -47,6 +47,7 @@ void proxy_conn_free(struct proxy_conn *conn)
 	pipe_end_close(&conn->guest);
 	pipe_end_close(&conn->site);
 	http_filter_clear(&conn->filter);
+	tls_watch_clear(&conn->watch);
 	buf_clear(&conn->first);
 	buf_clear(&conn->held);
 	buf_clear(&conn->last_words);
@@ -126,6 +127,11 @@ static void deny_http(struct proxy_conn *conn)
 
 	deny(conn, NULL, http_fault_text(fault), TLS_ALERT_ACCESS_DENIED,
 	     fault == HTTP_MALFORMED || fault == HTTP_TOO_LONG ? 400 : 403);
+}
+
+static void deny_tls(struct proxy_conn *conn, enum tls_fault fault)
+{
+	deny(conn, NULL, tls_fault_text(fault), tls_fault_alert(fault), 403);
 }
 
 /* An address of the host itself is none of the internet's: the kernel would answer from the same
@@ -246,16 +252,22 @@ static void resolve(struct proxy_conn *conn, const char *name)
 		       TLS_ALERT_INTERNAL_ERROR, 503);
 }
 
-/* Gives the filter what is held. False: it has refused. */
+/* Gives filter or watch what is held. False: it has refused. */
 static bool filter_held(struct proxy_conn *conn)
 {
+	struct buf *held = &conn->held, *out = &conn->site.out;
 	size_t used = 0;
 
-	if (conn->held.len == 0)
+	if (held->len == 0)
 		return true;
-	if (http_filter_feed(&conn->filter, conn->held.data, conn->held.len, &used,
-			     &conn->site.out) < 0) {
-		deny_http(conn);
+	if (is_http(conn)) {
+		if (http_filter_feed(&conn->filter, held->data, held->len, &used, out) < 0) {
+			deny_http(conn);
+			return false;
+		}
+	} else if (tls_watch_client(&conn->watch, (const uint8_t *)held->data, held->len, &used,
+				    out) < 0) {
+		deny_tls(conn, conn->watch.fault);
 		return false;
 	}
 	buf_drop_front(&conn->held, used);
@@ -268,19 +280,22 @@ static int read_tls_name(struct proxy_conn *conn)
 {
 	char name[HOSTNAME_MAX + 1];
 	enum tls_fault fault;
+	size_t len;
 	int r = pipe_end_receive(&conn->guest, FIRST_MAX - conn->first.len, &conn->first);
 
 	if (r <= 0)
 		return r;
-	r = tls_hello_name((const uint8_t *)conn->first.data, conn->first.len, name, &fault);
+	r = tls_hello_name((const uint8_t *)conn->first.data, conn->first.len, name, &len, &fault);
 	if (r == -EAGAIN)
 		return 0;
 	if (r < 0) {
-		deny(conn, NULL, tls_fault_text(fault), tls_fault_alert(fault), 403);
+		deny_tls(conn, fault);
 		return 0;
 	}
-	buf_append(&conn->site.out, conn->first.data, conn->first.len);
+	buf_append(&conn->site.out, conn->first.data, len);
+	buf_append(&conn->held, conn->first.data + len, conn->first.len - len);
 	buf_clear(&conn->first);
+	tls_watch_init(&conn->watch, name);
 	resolve(conn, name);
 	return 0;
 }
@@ -336,40 +351,48 @@ static void look_at_status(struct proxy_conn *conn, const char *data, size_t len
 							   sizeof(conn->status)) == 0);
 }
 
+/* Nothing is looked at any more. */
+static bool passes_freely(const struct proxy_conn *conn)
+{
+	return is_http(conn) ? conn->filter.state == HTTP_RAW : conn->watch.state == TLS_PASSES;
+}
+
+static bool site_has_the_word(const struct proxy_conn *conn)
+{
+	return is_http(conn) ? conn->filter.state == HTTP_WAITS_FOR_UPGRADE
+			     : conn->watch.state == TLS_WAITS_FOR_SERVER;
+}
+
 /* From guest to site. 1: more may follow at once. */
 static int pass_out(struct proxy_conn *conn)
 {
 	size_t waiting = pipe_end_waiting(&conn->site);
-	int r;
+	size_t room = waiting < PROXY_BUFFER ? PROXY_BUFFER - waiting : 0;
 
-	if (!is_http(conn) || conn->filter.state == HTTP_RAW) {
-		if (conn->held.len > 0 && !filter_held(conn))
-			return 0;
-		return waiting >= PROXY_BUFFER
-			       ? 0
-			       : pipe_end_receive(&conn->guest, PROXY_BUFFER - waiting,
-						  &conn->site.out);
-	}
-	if (conn->held.len == 0 && waiting < PROXY_BUFFER) {
-		r = pipe_end_receive(&conn->guest, PROXY_BUFFER - waiting, &conn->held);
-		if (r < 0)
-			return r;
-	}
-	r = conn->held.len > 0 && conn->filter.state != HTTP_WAITS_FOR_UPGRADE;
-	return r && filter_held(conn);
+	if (conn->held.len == 0 && passes_freely(conn))
+		return pipe_end_receive(&conn->guest, room, &conn->site.out);
+	if (conn->held.len == 0 && pipe_end_receive(&conn->guest, room, &conn->held) < 0)
+		return -ECONNRESET;
+	return conn->held.len > 0 && !site_has_the_word(conn) && filter_held(conn);
 }
 
 /* From site to guest. */
 static int pass_in(struct proxy_conn *conn)
 {
 	size_t waiting = pipe_end_waiting(&conn->guest), before = conn->guest.out.len;
+	const char *data;
+	size_t len;
 	int r;
 
 	if (waiting >= PROXY_BUFFER)
 		return 0;
 	r = pipe_end_receive(&conn->site, PROXY_BUFFER - waiting, &conn->guest.out);
-	if (r > 0 && is_http(conn) && conn->status_len < sizeof(conn->status))
-		look_at_status(conn, conn->guest.out.data + before, conn->guest.out.len - before);
+	data = conn->guest.out.data + before;
+	len = conn->guest.out.len - before;
+	if (r > 0 && !is_http(conn))
+		tls_watch_server(&conn->watch, (const uint8_t *)data, len);
+	else if (r > 0 && conn->status_len < sizeof(conn->status))
+		look_at_status(conn, data, len);
 	return r;
 }
 

@@ -44,7 +44,8 @@ struct proxy_conn {
 	struct pipe_end guest, site;
 	struct buf first;	   /* TLS: the client's first bytes */
 	struct http_filter filter; /* HTTP */
-	struct buf held;	   /* HTTP: taken from the client, not yet by the filter */
+	struct tls_watch watch;	   /* TLS, from the first hello on */
+	struct buf held;	   /* taken from the client, not yet by filter or watch */
 	char status[12];	   /* HTTP: the first bytes of the site */
 	size_t status_len;
 	struct buf last_words; /* for the guest, when the site has ended */

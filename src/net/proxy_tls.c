@@ -73,7 +73,7 @@ static struct reader read_vector(struct reader *r, size_t length_bytes)
 /* Joins the records' fragments in out. 0 when the handshake message is complete, with its length;
  * else as tls_hello_name. */
 static int join_records(const uint8_t *data, size_t len, uint8_t out[TLS_HELLO_MAX],
-			size_t *ret_len, enum tls_fault *ret)
+			size_t *ret_len, size_t *ret_taken, enum tls_fault *ret)
 {
 	struct reader r = { .at = data, .left = len };
 	size_t have = 0, want = HANDSHAKE_HEADER;
@@ -112,6 +112,7 @@ static int join_records(const uint8_t *data, size_t len, uint8_t out[TLS_HELLO_M
 	if (have != want) /* a message behind the hello, in its record */
 		return fault(ret, TLS_MALFORMED);
 	*ret_len = want;
+	*ret_taken = len - r.left;
 	return 0;
 }
 
@@ -178,22 +179,24 @@ static int read_hello(const uint8_t *message, size_t len, char name[HOSTNAME_MAX
 	return read_extensions(extensions, name, ret);
 }
 
-int tls_hello_name(const uint8_t *data, size_t len, char name[HOSTNAME_MAX + 1],
+int tls_hello_name(const uint8_t *data, size_t len, char name[HOSTNAME_MAX + 1], size_t *ret_len,
 		   enum tls_fault *ret_fault)
 {
 	_cleanup_free_ uint8_t *message = xmalloc(TLS_HELLO_MAX);
 	char read[HOSTNAME_MAX + 1];
-	size_t message_len;
+	size_t message_len, taken;
 	int r;
 
 	*ret_fault = TLS_OK;
-	r = join_records(data, len, message, &message_len, ret_fault);
+	r = join_records(data, len, message, &message_len, &taken, ret_fault);
 	if (r < 0)
 		return r;
 	r = read_hello(message, message_len, read, ret_fault);
 	if (r < 0)
 		return r;
 	memcpy(name, read, strlen(read) + 1);
+	if (ret_len)
+		*ret_len = taken;
 	return 0;
 }
 
@@ -205,6 +208,7 @@ const char *tls_fault_text(enum tls_fault value)
 		[TLS_TOO_LONG] = "the TLS hello is too long",
 		[TLS_NO_NAME] = "the TLS hello names no server (SNI)",
 		[TLS_BAD_NAME] = "the TLS hello names a server by something that is no host name",
+		[TLS_NAME_CHANGED] = "a second TLS hello names another server than the first",
 		[TLS_ENCRYPTED] = "the TLS hello is encrypted (ECH), which hides the true name",
 	};
 

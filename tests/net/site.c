@@ -150,6 +150,21 @@ void site_upgrades(struct site *site, int fd)
 		site_echo(site, fd);
 }
 
+void site_asks_again(struct site *site, int fd)
+{
+	static const uint8_t request[] =
+		"\x16\x03\x03\0\x2c\2\0\0\x28\3\3"
+		"\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91"
+		"\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c"
+		"\0\x13\x01\0\0\0";
+	uint8_t head[5], body[65536];
+
+	if (fd_read_full(fd, head, 5) == 5 &&
+	    fd_read_full(fd, body, (size_t)head[3] << 8 | head[4]) > 0 &&
+	    fd_write_all(fd, request, sizeof(request) - 1) == 0)
+		site_echo(site, fd);
+}
+
 void site_answers_at_end(struct site *site, int fd)
 {
 	static char data[65536];

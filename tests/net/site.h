@@ -20,6 +20,7 @@ uint32_t site_address(const struct site *site);
 void site_echo(struct site *site, int fd); /* until the end, which it echoes too */
 void site_http(struct site *site, int fd); /* answers each head with "site <n>: <request head>" */
 void site_tls(struct site *site, int fd);  /* OpenSSL; echoes what it decrypts */
-void site_upgrades(struct site *site, int fd); /* 101 to the first head, then an echo */
+void site_upgrades(struct site *site, int fd);	 /* 101 to the first head, then an echo */
+void site_asks_again(struct site *site, int fd); /* for a second TLS hello, then an echo */
 void site_answers_at_end(struct site *site,
 			 int fd); /* counts bytes, tells their number at the end */

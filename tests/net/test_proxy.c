@@ -366,6 +366,36 @@ static void test_encrypted_hello(void **state)
 	buf_clear(&hello);
 }
 
+/* The server asks for a second hello, and the client takes the chance to name another site. */
+static void test_second_hello(void **state)
+{
+	static const char *const seconds[] = { "two.test", "neighbour.test" };
+	struct site *site = site_new(SITE_TWO, 443, site_asks_again);
+	struct buf first = hello_for("two.test");
+
+	rig_set_rules(rig, GUEST_A, "[\"two.test\", \"neighbour.test\"]");
+	for (size_t i = 0; i < ARRAY_SIZE(seconds); i++) {
+		struct buf second = hello_for(seconds[i]), answer;
+		int fd = dial(GUEST_A, NOBODY, 443);
+		uint8_t request[49];
+
+		assert_int_equal(fd_write_all(fd, first.data, first.len), 0);
+		assert_int_equal(fd_read_full(fd, request, sizeof(request)), sizeof(request));
+		assert_int_equal(fd_write_all(fd, second.data, second.len), 0);
+		if (i == 0)
+			shutdown(fd, SHUT_WR);
+		answer = read_all(fd);
+		assert_int_equal(answer.len, i == 0 ? second.len : TLS_ALERT_SIZE);
+		assert_int_equal(answer.data[0], i == 0 ? 22 : 21);
+		buf_clear(&answer);
+		buf_clear(&second);
+		close(fd);
+	}
+	assert_non_null(strstr(rig_last_denial(rig, GUEST_A).reason, "second TLS hello"));
+	site_free(site);
+	buf_clear(&first);
+}
+
 static void test_what_is_no_tls(void **state)
 {
 	rig_set_rules(rig, GUEST_A, "[\"one.test\"]");
@@ -737,6 +767,7 @@ int main(void)
 		TEST(test_ports_of_rules),
 		TEST(test_hellos_that_name_nobody),
 		TEST(test_encrypted_hello),
+		TEST(test_second_hello),
 		TEST(test_what_is_no_tls),
 		TEST(test_hello_in_pieces),
 		TEST(test_addresses_that_are_always_denied),

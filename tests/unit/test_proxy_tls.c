@@ -92,7 +92,7 @@ static struct buf hello_for(const void *name, size_t len)
 
 static int read_name(const struct buf *b, char name[HOSTNAME_MAX + 1], enum tls_fault *fault)
 {
-	return tls_hello_name((const uint8_t *)b->data, b->len, name, fault);
+	return tls_hello_name((const uint8_t *)b->data, b->len, name, NULL, fault);
 }
 
 static void assert_fault(struct buf data, enum tls_fault wanted)
@@ -136,9 +136,10 @@ static void test_real_client(void **state)
 	len = BIO_get_mem_data(out, &sent);
 	assert_true(len > 100);
 	for (long n = 0; n < len; n++)
-		assert_int_equal(tls_hello_name((const uint8_t *)sent, (size_t)n, name, &fault),
-				 -EAGAIN);
-	assert_int_equal(tls_hello_name((const uint8_t *)sent, (size_t)len, name, &fault), 0);
+		assert_int_equal(
+			tls_hello_name((const uint8_t *)sent, (size_t)n, name, NULL, &fault),
+			-EAGAIN);
+	assert_int_equal(tls_hello_name((const uint8_t *)sent, (size_t)len, name, NULL, &fault), 0);
 	assert_string_equal(name, "example.com");
 	SSL_free(ssl);
 	SSL_CTX_free(context);
@@ -160,7 +161,7 @@ static void test_split_over_records(void **state)
 		assert_string_equal(name, "example.com");
 		for (size_t n = 0; n < data.len; n++)
 			assert_int_equal(
-				tls_hello_name((const uint8_t *)data.data, n, name, &fault),
+				tls_hello_name((const uint8_t *)data.data, n, name, NULL, &fault),
 				-EAGAIN);
 		buf_clear(&data);
 	}
@@ -318,6 +319,139 @@ static void test_versions(void **state)
 	buf_clear(&data);
 }
 
+static const uint8_t retry[32] = { 0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c,
+				   0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb,
+				   0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c };
+static const uint8_t chance[32] = { 0xcf, 0x21, 0xad };
+
+/* The start of a server's hello, in records of so many bytes. */
+static struct buf server_hello(const uint8_t random[32], size_t record)
+{
+	struct buf message = BUF_INIT;
+
+	put_uint(&message, 2, 1);
+	put_uint(&message, 40, 3);
+	put_uint(&message, 0x0303, 2);
+	buf_append(&message, random, 32);
+	put_uint(&message, 0, 3);
+	put_uint(&message, 0x1301, 2);
+	put_uint(&message, 0, 1);
+	return records_of(message, record);
+}
+
+/* Feeds both sides in pieces of so many bytes; returns the fault, and what passed in out. Takes
+ * over the buffers. */
+static enum tls_fault watch(struct buf server, struct buf client, size_t piece, struct buf *out)
+{
+	struct tls_watch w;
+	enum tls_fault fault;
+	size_t used = 1;
+
+	tls_watch_init(&w, "example.com");
+	assert_int_equal(tls_watch_client(&w, (const uint8_t *)client.data, client.len, &used, out),
+			 0);
+	assert_int_equal(used, 0); /* the server has the word */
+	for (size_t at = 0; at < server.len; at += piece)
+		tls_watch_server(&w, (const uint8_t *)server.data + at,
+				 server.len - at < piece ? server.len - at : piece);
+	for (size_t at = 0; at < client.len; at += used) {
+		size_t n = client.len - at < piece ? client.len - at : piece;
+
+		if (tls_watch_client(&w, (const uint8_t *)client.data + at, n, &used, out) < 0)
+			break;
+		assert_int_equal(used, n);
+	}
+	fault = w.fault;
+	tls_watch_clear(&w);
+	buf_clear(&server);
+	buf_clear(&client);
+	return fault;
+}
+
+/* Early data that the server will not read, and an empty change of ciphers; then a hello. */
+static struct buf second_flight(const char *name, size_t record)
+{
+	struct hello hello = { 0 };
+	struct buf out = BUF_INIT, records;
+
+	put_name(&hello.extensions, name, strlen(name));
+	records = records_of(message_of(&hello), record);
+	buf_append(&out, "\x17\x03\x03\0\5early\x14\x03\x03\0\1\1", 16);
+	buf_append(&out, records.data, records.len);
+	buf_clear(&records);
+	return out;
+}
+
+static void test_second_hello(void **state)
+{
+	static const size_t pieces[] = { 1, 7, 100000 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		struct buf wanted = second_flight("Example.com", 20), out = BUF_INIT;
+
+		assert_int_equal(watch(server_hello(retry, 16384), second_flight("Example.com", 20),
+				       pieces[i], &out),
+				 TLS_OK);
+		assert_int_equal(out.len, wanted.len);
+		assert_memory_equal(out.data, wanted.data, wanted.len);
+		buf_reset(&out);
+		assert_int_equal(watch(server_hello(retry, 16384), second_flight("evil.test", 20),
+				       pieces[i], &out),
+				 TLS_NAME_CHANGED);
+		assert_int_equal(out.len, 16); /* none of the hello */
+		buf_reset(&out);
+		/* Records too small to see the request in. */
+		assert_int_equal(watch(server_hello(retry, 8), second_flight("evil.test", 1000),
+				       pieces[i], &out),
+				 TLS_NAME_CHANGED);
+		buf_clear(&out);
+		buf_clear(&wanted);
+	}
+}
+
+static void test_second_hello_behind_an_alert(void **state)
+{
+	struct buf server = BUF_INIT, hello = server_hello(retry, 16384), out = BUF_INIT;
+
+	buf_append(&server, "\x15\x03\x03\0\2\1\x70", 7);
+	buf_append(&server, hello.data, hello.len);
+	buf_clear(&hello);
+	assert_int_equal(watch(server, second_flight("evil.test", 1000), 9, &out),
+			 TLS_NAME_CHANGED);
+	buf_clear(&out);
+}
+
+static void test_encrypted_second_hello(void **state)
+{
+	struct hello hello = { 0 };
+	struct buf out = BUF_INIT;
+
+	put_name(&hello.extensions, "example.com", 11);
+	put_extension(&hello.extensions, 0xfe0d, "\x01", 1);
+	assert_int_equal(
+		watch(server_hello(retry, 16384), records_of(message_of(&hello), 16384), 7, &out),
+		TLS_ENCRYPTED);
+	assert_int_equal(out.len, 0);
+	buf_clear(&out);
+}
+
+/* What the server did not ask for is its own to refuse; and it is no hello but, say, TLS 1.2's. */
+static void test_no_second_hello(void **state)
+{
+	struct buf wanted = second_flight("evil.test", 1000), out = BUF_INIT, keys = BUF_INIT;
+
+	assert_int_equal(
+		watch(server_hello(chance, 16384), second_flight("evil.test", 1000), 3, &out),
+		TLS_OK);
+	assert_int_equal(out.len, wanted.len);
+	buf_reset(&out);
+	buf_append(&keys, "\x16\x03\x03\0\4\x10\0\0\0and anything behind", 28);
+	assert_int_equal(watch(server_hello(chance, 8), keys, 5, &out), TLS_OK);
+	assert_int_equal(out.len, 28);
+	buf_clear(&out);
+	buf_clear(&wanted);
+}
+
 static void test_alert(void **state)
 {
 	uint8_t alert[TLS_ALERT_SIZE];
@@ -340,6 +474,10 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_hello),
 		cmocka_unit_test(test_lengths_that_lie),
 		cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_second_hello),
+		cmocka_unit_test(test_second_hello_behind_an_alert),
+		cmocka_unit_test(test_encrypted_second_hello),
+		cmocka_unit_test(test_no_second_hello),
 		cmocka_unit_test(test_alert),
 	};
 
