@@ -1,10 +1,12 @@
 /*
  * Creating a sandbox.
  *
- *   check           the request, the image, the host's free space: nothing has happened yet
- *   reserve         one transaction: quota, idempotency key, uid, the row (creating)
- *   build           directory, template, disk, VM, the agent's answer
- *   publish         the row (running)
+ *   1 check      the request, the image, the host's free space: nothing has happened yet
+ *   2 reserve    one transaction: quota, idempotency key, uid, the row (creating)
+ *   3 disk       the directory, and in it a copy of the template's disk, or of the snapshot's
+ *   4 start      the VM, and the identity that its agent confirms; what stands ready has both files
+ *                and VM, and gets the identity only
+ *   5 publish    the row (running)
  *
  * From the reservation on, whatever fails leads to sandbox_finish, which undoes what there is. A
  * wish to destroy is looked at between the steps; a daemon that dies leaves the row as creating,
@@ -19,6 +21,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 
 #define MINUTE_MS 60000LL
@@ -246,6 +249,18 @@ static int check_wanted(const struct creation *c, struct err *err)
 			"sandbox '%s' was destroyed while it was being created", c->sb->id);
 }
 
+static int publish(struct creation *c, struct err *err)
+{
+	int r;
+
+	abort_point("create.started");
+	r = check_wanted(c, err);
+	if (r == 0)
+		r = start_publish(&c->sb, 1, c->row.generation, err);
+	abort_point("create.published");
+	return r;
+}
+
 static int start_from_template(struct creation *c, const struct template *template, struct err *err)
 {
 	const struct start_from from = {
@@ -259,13 +274,14 @@ static int start_from_template(struct creation *c, const struct template *templa
 
 	say(c, 90, "copying the disk");
 	r = start_copy_disk(template->disk_path, c->sb->disk_path, err);
+	abort_point("create.disk");
 	if (r == 0)
 		r = check_wanted(c, err);
 	if (r < 0)
 		return r;
 	say(c, 93, "starting the VM");
 	r = start_sandbox(c->sb, &from, err);
-	return r < 0 ? r : start_publish(c->sb, &from, err);
+	return r < 0 ? r : publish(c, err);
 }
 
 /* -EAGAIN: it was none any more, and is made as if there had been none. */
@@ -278,7 +294,7 @@ static int build_from_ready(struct creation *c, struct err *err)
 	sandbox_unref(STEAL(c->ready));
 	r = standby_adopt(c->sb, &from, &why);
 	if (r == 0)
-		return start_publish(c->sb, &from, err);
+		return publish(c, err);
 	log_warn("a sandbox that stood ready cannot be used", "sandbox=%s error=\"%s\"", c->sb->id,
 		 why.message);
 	return check_wanted(c, err) < 0 ? -ECANCELED : -EAGAIN;
@@ -304,6 +320,7 @@ static int build_from_snapshot(struct creation *c, struct err *err)
 
 	say(c, 20, "copying the snapshot");
 	r = snapshot_take_files(c->core, &c->snapshot, c->sb, err);
+	abort_point("create.snapshot_taken");
 	if (r == 0)
 		r = check_wanted(c, err);
 	if (r < 0)
@@ -312,7 +329,7 @@ static int build_from_snapshot(struct creation *c, struct err *err)
 	saved_start_init(&saved, c->sb, &c->row, c->row.generation);
 	r = start_sandbox(c->sb, &saved.from, err);
 	if (r == 0)
-		r = start_publish(c->sb, &saved.from, err);
+		r = publish(c, err);
 	saved_start_clear(&saved);
 	if (r == 0)
 		tree_remove(c->sb->pause_dir);
@@ -335,6 +352,7 @@ static int build_and_publish(struct creation *c, struct err *err)
 {
 	int r = check_wanted(c, err);
 
+	abort_point("create.reserved");
 	return r < 0 ? r : build(c, err);
 }
 

@@ -4,11 +4,13 @@
  *   1 reserve    one transaction: quota and rows (creating) of all children
  *   2 take       the source's state into STATE/forks/<name>; it stands still meanwhile, if it runs
  *   3 start      each child, in parallel: links to the saved files, a copy of the disk, its VM, its
- *                identity, its row (running)
- *   4 forget     STATE/forks/<name>
+ *                identity
+ *   4 publish    one transaction: the rows of all children are running
+ *   5 forget     STATE/forks/<name>, and each child's links
  *
- * All children or none: where one cannot be started, the others are taken back. A daemon that dies
- * leaves rows as creating, which its next start undoes, and the directory, which it removes.
+ * All children or none: where one cannot be started, the others are taken back, and since their
+ * rows become running in one transaction, a daemon that dies leaves either all as creating, which
+ * its next start undoes, or all running, which it adopts. It also removes the directory.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -215,12 +217,8 @@ static int start_child(struct fork *f, struct fork_child *child, struct err *err
 		return r;
 	saved_start_init(&saved, sb, &child->row, child->row.generation);
 	r = start_sandbox(sb, &saved.from, err);
-	abort_point("fork.started");
-	if (r == 0)
-		r = start_publish(sb, &saved.from, err);
 	saved_start_clear(&saved);
-	if (r == 0)
-		tree_remove(sb->pause_dir);
+	abort_point("fork.started");
 	return r;
 }
 
@@ -253,6 +251,36 @@ static int start_children(struct fork *f, struct err *err)
 		}
 	}
 	return 0;
+}
+
+/* ---- 4: publishing ---- */
+
+static void lock_children(struct fork *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		pthread_mutex_lock(&f->children[i].sb->op_lock);
+}
+
+static void unlock_children(struct fork *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		pthread_mutex_unlock(&f->children[i].sb->op_lock);
+}
+
+static int publish_children(struct fork *f, struct err *err)
+{
+	struct sandbox *all[FORK_COUNT_MAX];
+	int r;
+
+	for (size_t i = 0; i < f->n; i++)
+		all[i] = f->children[i].sb;
+	lock_children(f);
+	r = start_publish(all, f->n, f->children[0].row.generation, err);
+	abort_point("fork.published");
+	for (size_t i = 0; r == 0 && i < f->n; i++)
+		tree_remove(all[i]->pause_dir);
+	unlock_children(f);
+	return r;
 }
 
 static void take_back(struct fork *f, const struct err *why)
@@ -300,6 +328,8 @@ static int fork_source(struct fork *f, struct core_fork_result *result, struct e
 	pthread_mutex_unlock(&f->source->op_lock);
 	if (r == 0)
 		r = start_children(f, err);
+	if (r == 0)
+		r = publish_children(f, err);
 	if (r < 0) {
 		take_back(f, err);
 		return r;

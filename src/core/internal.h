@@ -114,6 +114,7 @@ struct sandbox {
 	char *disk_path;  /* DIR/disk */
 	char *agent_path; /* DIR/run/agent.sock */
 	char *pause_dir;  /* DIR/pause: its state, while it is paused */
+	char *spent_dir;  /* DIR/spent: what was DIR/pause, of one that is being resumed */
 	char *held_path;  /* DIR/held: its VM may be stopped, or its commands frozen */
 	int64_t created_unix_ms;
 	bool pause_on_timeout;
@@ -135,6 +136,7 @@ struct sandbox {
 
 	_Atomic int64_t used_boottime_ms;    /* when somebody last asked for something of it */
 	atomic_bool pause_asked;	     /* a job that pauses it is under way */
+	atomic_bool finish_asked;	     /* one that finishes a resume is */
 	_Atomic int64_t pause_not_before_ms; /* after one that failed */
 
 	/* loop's thread */
@@ -304,9 +306,10 @@ int start_sandbox(struct sandbox *sb, const struct start_from *from, struct err 
 /* The same in two steps. */
 int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err);
 int start_hand_over(struct sandbox *sb, const struct start_from *from, struct err *err);
-/* [worker, op_lock] The row and the object become running, from creating or resuming; the interval
- * of the run begins. */
-int start_publish(struct sandbox *sb, const struct start_from *from, struct err *err);
+/* [worker, op_lock of each] Rows and objects become running, from creating or resuming, and the
+ * intervals of their runs begin: of all or, after a failure, of none. -ECANCELED: the end of one
+ * was wanted before. */
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct err *err);
 /* Copies a disk; "disk_full". */
 int start_copy_disk(const char *from, const char *to, struct err *err);
 
@@ -400,10 +403,13 @@ int sandbox_pause(struct sandbox *sb, struct err *err);
 int sandbox_pause_finish(struct sandbox *sb, struct err *err);
 /* [worker, op_lock] Takes back a pause that was not sealed: it goes on as it was. */
 void sandbox_pause_undo(struct sandbox *sb);
-/* [worker, op_lock] Resumes a paused sandbox; 0 also when it runs already. */
+/* [worker, op_lock] Resumes a paused sandbox, or finishes it; 0 also when it runs already. */
 int sandbox_resume(struct sandbox *sb, struct err *err);
-/* [worker, op_lock] Of one that was being resumed when the daemon ended, and whose VM is there. */
-int sandbox_resume_finish(struct sandbox *sb, struct err *err);
+/* Its saved state is spent: it cannot become paused again but by a pause. */
+bool sandbox_resume_is_spent(const struct sandbox *sb);
+/* [worker, op_lock] Of one that an earlier daemon was resuming: takes it back to paused, or where
+ * its state is spent has the rest done by a job. */
+void sandbox_resume_recover(struct sandbox *sb);
 /* [any thread] Its row. */
 int sandbox_load_row(struct sandbox *sb, struct sandbox_row *ret, struct err *err);
 

@@ -2,9 +2,17 @@
  * Ending and extending sandboxes.
  *
  * There is one way to the end, sandbox_finish, whoever starts it: a caller who destroys, the warden
- * whose deadline came, a crash, a creation that failed, a recovery. It can be called again at any
- * point after a crash or a failure. Times and reason come from the warden's record, so that what
- * was billed is right also when the daemon was not there.
+ * whose deadline came, a crash, a creation that failed, a recovery. Times and reason come from the
+ * warden's record, so that what was billed is right also when the daemon was not there.
+ *
+ *   1 intent     the row is destroying, where a caller asked for the end
+ *   2 end        the VM, its warden, its cgroups
+ *   3 disk       its file goes first, so that a full disk has room for the next step
+ *   4 tombstone  the row has ended, and the interval of the run
+ *   5 files      the directory
+ *
+ * After a crash or a failure it is called again, and does what is left: 2 finds nothing to end, and
+ * 4 a row that has ended already. After 4 only files are left, which recovery sweeps.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,6 +22,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 #include "store/intervals.h"
 
@@ -123,6 +132,7 @@ int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err)
 static void choose_end(struct sandbox *sb, struct sandbox_end *end, char reason[32], char text[256])
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
+	struct sandbox_end wanted;
 	struct record record;
 
 	if (str_eq(end->status, sandbox_status_name(SANDBOX_FAILED)))
@@ -132,7 +142,10 @@ static void choose_end(struct sandbox *sb, struct sandbox_end *end, char reason[
 	/* The end of a run is not the end of its sandbox. */
 	if (str_eq(record.reason, "paused") || str_eq(record.reason, "resume_failed"))
 		return;
+	wanted = *end;
 	end_from_record(&record, clock_unix_ms(), end, reason, text);
+	if (record.cause == RECORD_ENDED && str_eq(reason, wanted.reason))
+		end->reason_text = wanted.reason_text; /* who ended it knows more about why */
 }
 
 int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *reason,
@@ -156,10 +169,13 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 	r = sandbox_end_vm(sb, reason, err);
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "end the VM of sandbox '%s'", sb->id);
+	abort_point("destroy.ended");
 	choose_end(sb, &end, reason_storage, text_storage);
 	cut_off_with(sb, end.reason, end.reason_text);
-	unlink(sb->disk_path); /* first of all, so that a full disk has room for the tombstone */
+	unlink(sb->disk_path);
+	abort_point("destroy.disk");
 	r = write_tombstone(sb, &end, err);
+	abort_point("destroy.tombstone");
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "write the tombstone of sandbox '%s'", sb->id);
 	r = tree_remove(sb->dir);
@@ -248,6 +264,7 @@ static void mark_destroying(struct sandbox *sb)
 	if (r < 0)
 		log_warn("the wish to destroy cannot be written", "sandbox=%s error=\"%s\"", sb->id,
 			 err.message);
+	abort_point("destroy.intent");
 }
 
 static int destroy_alive(struct sandbox *sb, struct err *err)

@@ -10,14 +10,21 @@
  *   pausing      a sealed state             paused
  *                its warden lives           running, let go on
  *                neither                    as for running
- *   resuming     its warden lives           running, once its agent has the identity
- *                else                       paused
+ *   resuming     its saved state            paused
+ *                spent, its warden lives    running, once its agent has the identity
+ *                spent, nobody alive        as for running
  *   running      another boot of the host   ended: host_restarted
  *                its warden lives           adopted, with the deadline of the record
  *                an exit in the record      ended, with its times and its reason (a deadline that
  *                                           passed meanwhile: expired)
  *                no exit, nobody alive      ended: vmm_crashed
  *   ended, none  a directory of ours        swept and removed
+ *
+ *   1 rows       each as above
+ *   2 orphans    directories of sandboxes that no living row owns
+ *   3 forks      what they took
+ *   4 snapshots  half-made ones: rows, then directories
+ *   5 templates  half-made ones, and those that cannot be used any more
  *
  * Each step can be repeated: a daemon that is killed during recovery does the rest at its next
  * start. Processes are only ended by the driver, which knows them by pid and start time from the
@@ -32,6 +39,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 #include "snapshot/seal.h"
 #include "store/intervals.h"
@@ -146,7 +154,8 @@ static void adopt(struct sandbox *sb, const struct record *record)
 	take_deadline(sb, record);
 	sandbox_set_status(sb, SANDBOX_RUNNING);
 	sandbox_watch(sb);
-	tree_remove(sb->pause_dir); /* a resume's that was not removed any more */
+	tree_remove(sb->pause_dir); /* what it started from, and was not removed any more */
+	tree_remove(sb->spent_dir);
 	if (access(sb->held_path, F_OK) == 0)
 		saved_let_go(sb); /* a fork or a snapshot was being made */
 	pthread_mutex_unlock(&sb->op_lock);
@@ -196,12 +205,11 @@ static bool is_sealed(const struct sandbox *sb, const struct sandbox_row *row)
 }
 
 /* Sealed, the pause is finished; else it is taken back, if the VM is still there. */
-static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row,
-			    const struct record *record, struct tally *tally)
+static void go_back_or_on(struct sandbox *sb, const struct sandbox_row *row,
+			  const struct record *record)
 {
 	struct err err = ERR_INIT;
 
-	tally->adopted++;
 	if (is_sealed(sb, row)) {
 		if (sandbox_pause_finish(sb, &err) < 0)
 			log_error("a pause cannot be finished", "sandbox=%s error=\"%s\"", sb->id,
@@ -213,21 +221,6 @@ static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row,
 	if (sb->has_vm)
 		sandbox_watch(sb);
 	sandbox_pause_undo(sb); /* without a VM it ends then, as its record says */
-}
-
-/* With a VM the resume is finished, else it is taken back. */
-static void recover_resuming(struct sandbox *sb, const struct record *record, struct tally *tally)
-{
-	struct err err = ERR_INIT;
-
-	tally->adopted++;
-	if (sb->has_vm) {
-		sb->expires_boottime_ms = record->expires_boottime_ms;
-		sb->expires_unix_ms =
-			clock_unix_ms() + record->expires_boottime_ms - clock_boottime_ms();
-	}
-	if (sandbox_resume_finish(sb, &err) < 0)
-		log_warn("a resume is taken back", "sandbox=%s error=\"%s\"", sb->id, err.message);
 }
 
 static void recover_paused(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
@@ -250,19 +243,47 @@ static void recover_paused(struct sandbox *sb, const struct sandbox_row *row, st
 	pthread_mutex_unlock(&sb->op_lock);
 }
 
-static void recover_half_way(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
+static void attach(struct sandbox *sb, struct record *record)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
+
+	sb->has_vm = record_read(path, record, NULL) == 0 &&
+		     vmm_attach(sb->core->driver, sb->run_dir, &sb->vm, NULL) == 0;
+}
+
+static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row, struct tally *tally)
+{
 	struct record record = { 0 };
 
 	pthread_mutex_lock(&sb->op_lock);
-	sb->has_vm = record_read(path, &record, NULL) == 0 &&
-		     vmm_attach(sb->core->driver, sb->run_dir, &sb->vm, NULL) == 0;
-	if (sandbox_status(sb) == SANDBOX_PAUSING)
-		recover_pausing(sb, row, &record, tally);
-	else
-		recover_resuming(sb, &record, tally);
+	attach(sb, &record);
+	go_back_or_on(sb, row, &record);
 	pthread_mutex_unlock(&sb->op_lock);
+	tally->adopted++;
+}
+
+/* With its saved state still there the resume is taken back, else it is finished: by a job, as
+ * recovery does not wait for guests. */
+static void recover_resuming(struct sandbox *sb, const char *boot_id, struct tally *tally)
+{
+	struct record record = { 0 };
+	bool alive;
+
+	pthread_mutex_lock(&sb->op_lock);
+	attach(sb, &record);
+	alive = sb->has_vm || !sandbox_resume_is_spent(sb);
+	if (sb->has_vm) {
+		sb->expires_boottime_ms = record.expires_boottime_ms;
+		sb->expires_unix_ms =
+			clock_unix_ms() + record.expires_boottime_ms - clock_boottime_ms();
+	}
+	if (alive)
+		sandbox_resume_recover(sb);
+	pthread_mutex_unlock(&sb->op_lock);
+	if (alive)
+		tally->adopted++;
+	else
+		recover_running(sb, boot_id, tally);
 }
 
 static void recover_row(struct core *core, const struct sandbox_row *row, const char *boot_id,
@@ -284,11 +305,14 @@ static void recover_row(struct core *core, const struct sandbox_row *row, const 
 		finish(sb, SANDBOX_DESTROYED, "destroyed_by_user", "it was destroyed on request");
 	} else if (str_eq(row->status, "paused")) {
 		recover_paused(sb, row, tally);
-	} else if (str_eq(row->status, "pausing") || str_eq(row->status, "resuming")) {
-		recover_half_way(sb, row, tally);
+	} else if (str_eq(row->status, "pausing")) {
+		recover_pausing(sb, row, tally);
+	} else if (str_eq(row->status, "resuming")) {
+		recover_resuming(sb, boot_id, tally);
 	} else {
 		recover_running(sb, boot_id, tally);
 	}
+	abort_point("recover.row");
 }
 
 /* ---- what no living row owns ---- */
@@ -358,10 +382,15 @@ int core_recover(struct core *core, struct err *err)
 	for (size_t i = 0; i < n; i++)
 		recover_row(core, &rows[i], boot_id, &tally);
 	sandbox_rows_free(rows, n);
+	abort_point("recover.rows");
 	remove_orphans(core, &tally);
+	abort_point("recover.orphans");
 	forks_recover(core);
+	abort_point("recover.forks");
 	snapshots_recover(core);
+	abort_point("recover.snapshots");
 	templates_recover(core);
+	abort_point("recover.templates");
 	core->recovered = true;
 	log_info("recovered", "adopted=%zu ended=%zu undone=%zu removed=%zu left=%zu",
 		 tally.adopted, tally.ended, tally.undone, tally.removed, tally.left);

@@ -32,6 +32,7 @@ struct sandbox *sandbox_new(struct core *core, const char *id, const char *accou
 	sb->disk_path = xasprintf("%s/disk", sb->dir);
 	sb->agent_path = xasprintf("%s/%s", sb->run_dir, VMM_AGENT_SOCKET_NAME);
 	sb->pause_dir = xasprintf("%s/pause", sb->dir);
+	sb->spent_dir = xasprintf("%s/spent", sb->dir);
 	sb->held_path = xasprintf("%s/held", sb->dir);
 	atomic_init(&sb->used_boottime_ms, clock_boottime_ms());
 	sb->vm = VMM_VM_INIT;
@@ -60,6 +61,7 @@ void sandbox_unref(struct sandbox *sb)
 	free(sb->disk_path);
 	free(sb->agent_path);
 	free(sb->pause_dir);
+	free(sb->spent_dir);
 	free(sb->held_path);
 	free(sb);
 }
@@ -255,7 +257,8 @@ static int make_running(struct sandbox *sb, struct err *err)
 	int r = 0;
 
 	pthread_mutex_lock(&sb->op_lock);
-	if (sandbox_status(sb) == SANDBOX_PAUSED && !sandbox_end_wanted(sb))
+	if ((sandbox_status(sb) == SANDBOX_PAUSED || sandbox_status(sb) == SANDBOX_RESUMING) &&
+	    !sandbox_end_wanted(sb))
 		r = sandbox_resume(sb, err);
 	pthread_mutex_unlock(&sb->op_lock);
 	return sandbox_end_wanted(sb) ? 0 : r;

@@ -6,8 +6,14 @@
  * Each has the id and the uid of the sandbox that it may become, because they name its jail. It is
  * in the list or taken, never both; the list has a lock of its own, held for moments. One job at a
  * time makes one, or gives up those that are not wanted: for another template, at their own
- * deadline, or while the host has little memory. A daemon that dies leaves directories without
- * rows, which recovery sweeps like any other.
+ * deadline, or while the host has little memory.
+ *
+ *   1 files      the directory, a copy of the template's disk; there is no row
+ *   2 start      the VM, and a first command in it
+ *   3 ready      it is in the list
+ *   4 taken      its row is written: from here on it is a creation (create.c)
+ *
+ * A daemon that dies leaves directories without rows, which recovery sweeps like any other.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,6 +24,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 #include "core/warm_up.h"
 
@@ -221,9 +228,13 @@ static int start_one(struct sandbox *sb, const struct sandbox_row *row,
 	if (r < 0)
 		return err_set(err, r, "make the directory '%s': %s", sb->run_dir, strerror(-r));
 	r = start_copy_disk(template->disk_path, sb->disk_path, err);
+	abort_point("standby.files");
 	if (r == 0)
 		r = start_vm(sb, &from, err);
-	return r < 0 ? r : open_and_warm_up(sb, err);
+	if (r == 0)
+		r = open_and_warm_up(sb, err);
+	abort_point("standby.started");
+	return r;
 }
 
 static int choose_uid(struct core *core, struct sandbox_row *row, struct err *err)

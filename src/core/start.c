@@ -62,9 +62,12 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 		.fill_memory = from->delta_path ? fill_memory : NULL,
 		.fill_memory_arg = (void *)from,
 	};
-	int r = vmm_start(sb->core->driver, &spec,
-			  clock_boottime_ms() + sb->core->limits.create_deadline_ms, &sb->vm, err);
+	int r = dir_make(sb->run_dir, 0700);
 
+	if (r < 0)
+		return err_set(err, r, "make the directory '%s': %s", sb->run_dir, strerror(-r));
+	r = vmm_start(sb->core->driver, &spec,
+		      clock_boottime_ms() + sb->core->limits.create_deadline_ms, &sb->vm, err);
 	sb->has_vm = r == 0;
 	return r;
 }
@@ -90,46 +93,51 @@ int start_hand_over(struct sandbox *sb, const struct start_from *from, struct er
 
 int start_sandbox(struct sandbox *sb, const struct start_from *from, struct err *err)
 {
-	int r = dir_make(sb->run_dir, 0700);
+	int r = start_vm(sb, from, err);
 
-	if (r < 0)
-		return err_set(err, r, "make the directory '%s': %s", sb->run_dir, strerror(-r));
-	r = start_vm(sb, from, err);
 	return r < 0 ? r : start_hand_over(sb, from, err);
 }
 
-static int write_running(struct sandbox *sb, const struct start_from *from, struct err *err)
+static int write_running(struct sandbox *sb, struct db_txn *txn, uint64_t generation,
+			 struct err *err)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
-	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	bool resumed = sandbox_status(sb) == SANDBOX_RESUMING;
 	struct record record;
 	int r = record_read(path, &record, err);
 
-	if (r == 0)
-		r = db_begin_write(sb->core->db, &txn, err);
 	if (r == 0 && resumed)
-		r = sandboxes_set_resumed(&txn, sb->id, from->generation, sb->expires_unix_ms, err);
+		r = sandboxes_set_resumed(txn, sb->id, generation, sb->expires_unix_ms, err);
 	else if (r == 0)
-		r = sandboxes_move(&txn, sb->id, "creating", "running", err);
+		r = sandboxes_move(txn, sb->id, "creating", "running", err);
+	if (r == -ESTALE)
+		return err_code(err, -ECANCELED, "sandbox_ended",
+				"sandbox '%s' was destroyed while it was being started", sb->id);
 	if (r == 0 && !resumed)
-		r = sandboxes_set_started(&txn, sb->id, record.start_unix_ms, err);
-	if (r == 0)
-		r = intervals_begin(&txn, sb->id, from->generation, record.start_unix_ms, err);
+		r = sandboxes_set_started(txn, sb->id, record.start_unix_ms, err);
+	return r < 0 ? r : intervals_begin(txn, sb->id, generation, record.start_unix_ms, err);
+}
+
+static int write_all_running(struct sandbox *const *all, size_t n, uint64_t generation,
+			     struct err *err)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	int r = db_begin_write(all[0]->core->db, &txn, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = write_running(all[i], &txn, generation, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
-int start_publish(struct sandbox *sb, const struct start_from *from, struct err *err)
+/* A wish to end that comes now finds it running, and ends it as such. */
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct err *err)
 {
-	int r = write_running(sb, from, err);
+	int r = write_all_running(all, n, generation, err);
 
-	if (r == -ESTALE || (r == 0 && sandbox_end_wanted(sb)))
-		return err_code(err, -ECANCELED, "sandbox_ended",
-				"sandbox '%s' was destroyed while it was being started", sb->id);
-	if (r < 0)
-		return r;
-	sandbox_touch(sb);
-	sandbox_set_status(sb, SANDBOX_RUNNING);
-	sandbox_watch(sb);
-	return 0;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		sandbox_touch(all[i]);
+		sandbox_set_status(all[i], SANDBOX_RUNNING);
+		sandbox_watch(all[i]);
+	}
+	return r;
 }

@@ -1,7 +1,12 @@
 /*
- * Making a template: boot a VM on a fresh disk with its memory in a file, let its agent answer, run
- * a command so that what commands need is in the guest's page cache, stop it, save the device
- * state.
+ * Making a template:
+ *
+ *   1 files      a fresh disk, and a file for the memory
+ *   2 boot       a VM of the image with its memory in that file, until its agent has answered
+ *   3 warm up    a first command, so that what commands need is in the guest's page cache
+ *   4 save       it stops, the state of its devices is saved, it ends
+ *   5 seal       files synced, the manifest written
+ *   6 install    the rename
  *
  * All of it happens in STATE/templates/making/<name>, where <name> also names the VM's cgroup: so a
  * maker that dies leaves something that can be told from everything else, and is swept at the next
@@ -20,6 +25,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 #include "core/warm_up.h"
 #include "loop/spawn.h"
@@ -228,10 +234,12 @@ static int install(const struct making *m, struct err *err)
 	if (r < 0)
 		return r;
 	dir_fsync(m->dir);
+	abort_point("template.sealed");
 	if (rename(m->dir, m->template->dir) < 0)
 		return err_set(err, -errno, "put the template in place as '%s': %s",
 			       m->template->dir, strerror(errno));
 	dir_fsync(parent);
+	abort_point("template.installed");
 	return 0;
 }
 
@@ -254,12 +262,16 @@ int template_make(struct core *core, const struct template *template,
 	log_info("making a template", "template=%s image=%s memory_mb=%u", template->key,
 		 image->name, shape->memory_mb);
 	r = make_files(&m, err);
+	abort_point("template.files");
 	if (r == 0)
 		r = boot(&m, err);
+	abort_point("template.booting");
 	if (r == 0)
 		r = wait_until_idle(&m, err);
+	abort_point("template.warm");
 	if (r == 0)
 		r = save(&m, err);
+	abort_point("template.saved");
 	if (r == 0)
 		r = install(&m, err);
 	if (r < 0)
