@@ -103,6 +103,7 @@ enum proto_type {
 	PROTO_FREEZE =
 		12,	 /* u64 token, u32 timeout_ms; answered by FREEZER when done or given up */
 	PROTO_THAW = 13, /* u64 token; answered by FREEZER */
+	PROTO_ASK_ACTIVITY = 14, /* u64 token; answered by ACTIVITY */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied
@@ -125,6 +126,8 @@ enum proto_type {
 	PROTO_LOST = 76,	       /* the guest could not make sense of the stream */
 	PROTO_FREEZER = 77, /* u64 token, u8 frozen, u8 synced: are the commands frozen, and was the
 			       file system written out before */
+	PROTO_ACTIVITY = 78, /* u64 token, u32 running: execs that have not ended, u64 quiet_ms:
+				since the last one did, or since the guest's boot */
 };
 
 #define PROTO_HELLO_IDENTITY	  0x1u /* take identity, entropy and clock before answering */

@@ -308,6 +308,19 @@ static void take_freezer(struct agent *agent, const struct agent_message *m)
 	take_answer(agent, m->freezer.token, &why);
 }
 
+static void take_activity(struct agent *agent, const struct agent_message *m)
+{
+	uint64_t quiet_ms = m->activity.quiet_ms;
+
+	for (struct agent_waiter *w = agent->calls; w; w = w->next)
+		if (w->token == m->activity.token)
+			w->activity = (struct agent_activity){
+				.running = m->activity.running,
+				.quiet_ms = quiet_ms < INT64_MAX ? (int64_t)quiet_ms : INT64_MAX,
+			};
+	take_answer(agent, m->activity.token, NULL);
+}
+
 static int take_frame(struct agent *agent, struct err *err)
 {
 	struct agent_message m;
@@ -330,6 +343,10 @@ static int take_frame(struct agent *agent, struct err *err)
 	}
 	if (m.type == PROTO_FREEZER) {
 		take_freezer(agent, &m);
+		return 0;
+	}
+	if (m.type == PROTO_ACTIVITY) {
+		take_activity(agent, &m);
 		return 0;
 	}
 	return agent_exec_dispatch(agent, &m, err);
@@ -555,7 +572,8 @@ static void give_up_call(void *arg)
 }
 
 static int run_call(struct agent *agent, uint8_t request, uint32_t timeout_ms,
-		    int64_t deadline_boottime_ms, struct err *err)
+		    int64_t deadline_boottime_ms, struct agent_activity *ret_activity,
+		    struct err *err)
 {
 	struct loop *loop = agent->loop;
 	struct agent_waiter w;
@@ -577,12 +595,14 @@ static int run_call(struct agent *agent, uint8_t request, uint32_t timeout_ms,
 	close(w.event_fd);
 	if (w.done && r < 0 && err)
 		*err = w.err;
+	if (r == 0 && ret_activity)
+		*ret_activity = w.activity;
 	return r;
 }
 
 int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
 {
-	return run_call(agent, PROTO_PING, 0, deadline_boottime_ms, err);
+	return run_call(agent, PROTO_PING, 0, deadline_boottime_ms, NULL, err);
 }
 
 static void thaw_on_loop(void *arg)
@@ -603,7 +623,7 @@ int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *
 	/* The guest gives up first, so that its answer says why. */
 	int rest_ms = clock_remaining_ms(deadline_boottime_ms);
 	uint32_t timeout_ms = (uint32_t)(rest_ms - rest_ms / 4);
-	int r = run_call(agent, PROTO_FREEZE, timeout_ms, deadline_boottime_ms, err);
+	int r = run_call(agent, PROTO_FREEZE, timeout_ms, deadline_boottime_ms, NULL, err);
 
 	/* Nobody waits for a freeze any more that may still come. */
 	if (r == -ETIMEDOUT)
@@ -613,5 +633,11 @@ int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *
 
 int agent_thaw(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
 {
-	return run_call(agent, PROTO_THAW, 0, deadline_boottime_ms, err);
+	return run_call(agent, PROTO_THAW, 0, deadline_boottime_ms, NULL, err);
+}
+
+int agent_ask_activity(struct agent *agent, int64_t deadline_boottime_ms,
+		       struct agent_activity *ret, struct err *err)
+{
+	return run_call(agent, PROTO_ASK_ACTIVITY, 0, deadline_boottime_ms, ret, err);
 }

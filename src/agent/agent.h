@@ -67,6 +67,14 @@ int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *
  */
 int agent_thaw(struct agent *agent, int64_t deadline_boottime_ms, struct err *err);
 
+struct agent_activity {
+	uint32_t running; /* commands that have not ended, whoever started them */
+	int64_t quiet_ms; /* of guest's time, since the last one ended; or it was booted */
+};
+/* [worker] What the guest says of itself. */
+int agent_ask_activity(struct agent *agent, int64_t deadline_boottime_ms,
+		       struct agent_activity *ret, struct err *err);
+
 struct agent_exit {
 	int exit_code; /* -1 when ended by a signal */
 	int signal;

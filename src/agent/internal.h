@@ -17,7 +17,8 @@ struct agent_waiter {
 	int event_fd;
 	bool done;
 	struct err err;			   /* num 0: it worked */
-	uint8_t request;		   /* calls: PROTO_PING, PROTO_FREEZE or PROTO_THAW */
+	uint8_t request;		   /* calls: PROTO_PING, PROTO_FREEZE, … */
+	struct agent_activity activity;	   /* the answer to PROTO_ASK_ACTIVITY */
 	uint64_t token;			   /* calls */
 	struct agent_waiter *next, **link; /* calls: in agent->calls while not done */
 };

@@ -89,6 +89,11 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 		m->freezer.frozen = get_bool(r);
 		m->freezer.synced = get_bool(r);
 		break;
+	case PROTO_ACTIVITY:
+		m->activity.token = frame_get_u64(r);
+		m->activity.running = frame_get_u32(r);
+		m->activity.quiet_ms = frame_get_u64(r);
+		break;
 	case PROTO_STARTED:
 		m->started_pid = frame_get_u32(r);
 		break;

@@ -23,6 +23,10 @@ struct agent_message {
 			uint64_t token;
 			bool frozen, synced;
 		} freezer;
+		struct {
+			uint64_t token, quiet_ms;
+			uint32_t running;
+		} activity;
 		uint32_t started_pid;
 		struct {
 			uint32_t reason; /* enum proto_failure, or a number this side does not know

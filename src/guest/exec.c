@@ -46,6 +46,20 @@ struct exec *exec_find(struct guest *guest, const char *id)
 	return NULL;
 }
 
+uint32_t exec_activity(const struct guest *guest, uint64_t *ret_quiet_ms)
+{
+	int64_t last_ms = 0;
+	uint32_t running = 0;
+
+	for (const struct exec *exec = guest->execs; exec; exec = exec->next) {
+		if (exec->phase == EXEC_ENDED && exec->ended_ms > last_ms)
+			last_ms = exec->ended_ms;
+		running += exec->phase != EXEC_ENDED && exec->phase != EXEC_FAILED;
+	}
+	*ret_quiet_ms = (uint64_t)(clock_boottime_ms() - last_ms);
+	return running;
+}
+
 uint64_t exec_duration_ms(const struct exec *exec)
 {
 	int64_t end = exec->ended_ms ? exec->ended_ms : clock_boottime_ms();

@@ -65,6 +65,8 @@ struct output *exec_stream(struct exec *exec, int stream);
 /* SIGKILL kills the whole cgroup; others go to the command's process group. */
 void exec_signal(struct exec *exec, int signal);
 uint64_t exec_duration_ms(const struct exec *exec);
+/* How many have not ended, and for how long that has been none. */
+uint32_t exec_activity(const struct guest *guest, uint64_t *ret_quiet_ms);
 /* Called by output.c when a stream has logged what its pipe held at the end, or reached its end. */
 void exec_output_progress(struct exec *exec);
 /* Collects every child that has ended, ours and orphans. */

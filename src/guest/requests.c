@@ -129,6 +129,24 @@ static bool handle_thaw(struct session *s, struct frame_reader *r)
 	return true;
 }
 
+static bool handle_ask_activity(struct session *s, struct frame_reader *r)
+{
+	struct buf *out = &s->guest->channel.out;
+	uint64_t token = frame_get_u64(r), quiet_ms;
+	uint32_t running;
+	size_t frame;
+
+	if (!frame_done(r))
+		return false;
+	running = exec_activity(s->guest, &quiet_ms);
+	frame = frame_begin(out, PROTO_ACTIVITY, 0, 0);
+	frame_put_u64(out, token);
+	frame_put_u32(out, running);
+	frame_put_u64(out, quiet_ms);
+	frame_end(out, frame);
+	return true;
+}
+
 static bool handle_clock(struct frame_reader *r)
 {
 	uint64_t unix_us = frame_get_u64(r);
@@ -323,6 +341,8 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_freeze(s, r);
 	case PROTO_THAW:
 		return s->greeted && handle_thaw(s, r);
+	case PROTO_ASK_ACTIVITY:
+		return s->greeted && handle_ask_activity(s, r);
 	case PROTO_EXEC:
 		return s->greeted && handle_exec(s, header, r);
 	case PROTO_ATTACH:

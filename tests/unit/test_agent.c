@@ -18,6 +18,41 @@ static void good_script(struct peer *p)
 	peer_be_quiet(p);
 }
 
+/* Tells of another's question first, and of a time that no guest can have been quiet for. */
+static void active_script(struct peer *p)
+{
+	peer_greet(p);
+	while (peer_next(p) == FRAME_FRAME) {
+		uint64_t token = frame_get_u64(&p->in.payload);
+
+		if (p->in.header.type != PROTO_ASK_ACTIVITY)
+			continue;
+		for (uint64_t i = 0; i < 2; i++) {
+			size_t frame = frame_begin(&p->out, PROTO_ACTIVITY, 0, 0);
+
+			frame_put_u64(&p->out, token + 1 - i);
+			frame_put_u32(&p->out, i ? 3 : 9);
+			frame_put_u64(&p->out, UINT64_MAX);
+			frame_end(&p->out, frame);
+		}
+		peer_flush(p);
+	}
+}
+
+static void test_activity(void **state)
+{
+	struct fixture *f = *state;
+	struct agent_activity activity = { 0 };
+	struct err err = ERR_INIT;
+
+	play(f, active_script);
+	must_open(f);
+	assert_int_equal(agent_ask_activity(f->agent, IN_MS(5000), &activity, &err), 0);
+	assert_int_equal(activity.running, 3);
+	assert_true(activity.quiet_ms == INT64_MAX);
+	assert_int_equal(f->closed, 0);
+}
+
 static void test_open_and_ping(void **state)
 {
 	struct fixture *f = *state;
@@ -379,6 +414,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHANNEL_TEST(test_open_and_ping),
+		CHANNEL_TEST(test_activity),
 		CHANNEL_TEST(test_waits_for_the_socket),
 		CHANNEL_TEST(test_silence),
 		CHANNEL_TEST(test_flush),
