@@ -381,6 +381,20 @@ int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix
 			id, paused_unix_ms, err);
 }
 
+int sandboxes_set_not_pausing(struct db_txn *txn, const char *id, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn,
+			 "update sandboxes set status = 'running', remaining_ms = null"
+			 " where id = $1 and status = 'pausing'",
+			 &query, err);
+
+	if (r < 0)
+		return r;
+	db_bind_text(&query, 1, id);
+	return run_one(&query, id, err);
+}
+
 int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,
 			  int64_t expires_unix_ms, struct err *err)
 {

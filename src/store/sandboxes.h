@@ -91,12 +91,13 @@ int sandboxes_set_started(struct db_txn *txn, const char *id, int64_t started_un
 int sandboxes_set_expires(struct db_txn *txn, const char *id, int64_t expires_unix_ms,
 			  struct err *err);
 
-/* From running to pausing, from pausing to paused, and from resuming to running. -ESTALE as for
- * sandboxes_move. */
+/* From running to pausing, from pausing to paused or back to running, and from resuming to running.
+ * -ESTALE as for sandboxes_move. */
 int sandboxes_set_pausing(struct db_txn *txn, const char *id, int64_t remaining_ms,
 			  struct err *err);
 int sandboxes_set_paused(struct db_txn *txn, const char *id, int64_t paused_unix_ms,
 			 struct err *err);
+int sandboxes_set_not_pausing(struct db_txn *txn, const char *id, struct err *err);
 int sandboxes_set_resumed(struct db_txn *txn, const char *id, uint64_t generation,
 			  int64_t expires_unix_ms, struct err *err);
 /* Those that have been paused since before that time. */

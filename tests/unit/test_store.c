@@ -466,6 +466,14 @@ static void test_pausing_and_its_intervals(void **state)
 	assert_int_equal(intervals_begin(&txn, "sbx_p", 1, 100, NULL), -EEXIST);
 	assert_int_equal(sandboxes_set_pausing(&txn, "sbx_p", 5000, NULL), 0);
 	assert_int_equal(sandboxes_set_pausing(&txn, "sbx_p", 5000, NULL), -ESTALE);
+	/* A pause that fails leaves nothing. */
+	assert_int_equal(sandboxes_set_not_pausing(&txn, "sbx_p", NULL), 0);
+	assert_int_equal(sandboxes_set_not_pausing(&txn, "sbx_p", NULL), -ESTALE);
+	assert_int_equal(sandboxes_get(&txn, "sbx_p", NULL, &row, NULL), 0);
+	assert_string_equal(row.status, "running");
+	assert_int_equal(row.remaining_ms, 0);
+	sandbox_row_clear(&row);
+	assert_int_equal(sandboxes_set_pausing(&txn, "sbx_p", 5000, NULL), 0);
 	assert_int_equal(sandboxes_count_paused(&txn, "acc_1", &n, NULL), 0);
 	assert_int_equal(n, 1);
 	assert_int_equal(sandboxes_count_alive(&txn, "acc_1", &n, NULL), 0);
