@@ -126,6 +126,10 @@ int vmm_save(struct vmm_driver *driver, struct vmm_vm *vm, const char *state_pat
  * clocks stand still from here to vmm_continue, or to a restore of what is saved. */
 int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
 	      struct err *err);
+/* Of a paused VM that is frozen at its deadline: for a minute the deadline does not stop the VMM,
+ * so that it can be saved. vmm_extend ends that, and lets the CPUs go on. Others are left alone. */
+int vmm_hold(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+	     struct err *err);
 /* Lets the CPUs of a paused VM go on. */
 int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
 		 struct err *err);

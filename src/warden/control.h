@@ -1,12 +1,14 @@
 /*
  * The warden's control socket: one command a line, one answer a command.
  *
- *   seal                      ok                       empty the jail's root, apply the CPU quota
- *   extend <boottime_ms>      ok                       the new deadline is durable; a frozen VM
- * goes on thaw                      ok                       a frozen VMM may run for a minute, to
- * be saved; its guest stays stopped. A VM that is not frozen is left alone end <word> ok the VMM is
- * being killed console                   ok <n>, then n bytes     the console's last part anything
- * else, refused    error <errno name> <sentence>
+ *   seal                     empty the jail's root, apply the CPU quota
+ *   extend <boottime_ms>     the new deadline is durable; a VM that was frozen or thawed goes on
+ *   thaw                     of one that is frozen at its deadline: whoever asks has stopped the
+ * guest (or does) and saves it; the VMM may run for a minute, whatever the deadline. Any other VM
+ * is left alone end <word>               the VMM is being killed console                  answers
+ * ok <n>, then n bytes: the console's last part
+ *
+ * The answer is "ok", or "error <errno name> <sentence>" of what is refused.
  *
  * The warden never waits for a peer: a peer that does not take its answer, or sends a line without
  * end, is cut off. This file knows sockets and lines; what the words do is the handler's.

@@ -58,7 +58,8 @@
  *   RUNNING   the deadline. Then STOPPING, or the end
  *   STOPPING  QEMU was asked to stop its guest and has STOP_WAIT_MS. Then FROZEN
  *   FROZEN    the VMM has SIGSTOP. The timer runs only where that could not be recorded yet
- *   THAWED    by `thaw`: somebody saves it and has THAWED_MAX_MS to end or extend it. Then FROZEN
+ *   THAWED    by `thaw`: somebody has stopped the guest and saves it, which takes a VMM that runs,
+ *             and has THAWED_MAX_MS to end or extend it, whatever the deadline. Then FROZEN
  * `extend` leads from each to RUNNING.
  */
 enum phase { PHASE_RUNNING, PHASE_STOPPING, PHASE_FROZEN, PHASE_THAWED };
@@ -121,12 +122,10 @@ static void record_frozen(struct warden *w)
 
 static void freeze(struct warden *w)
 {
-	bool first = w->phase != PHASE_THAWED;
-
 	jail_freeze(&w->jail);
 	pauser_drop(&w->pauser);
 	w->phase = PHASE_FROZEN;
-	if (first) {
+	if (!w->record.frozen_boottime_ms) { /* else it has stood still since then */
 		w->record.frozen_boottime_ms = clock_boottime_ms();
 		w->record.frozen_unix_ms = clock_unix_ms();
 	}
@@ -190,6 +189,7 @@ static void go_on(struct warden *w)
 
 	w->phase = PHASE_RUNNING;
 	w->record.frozen = false;
+	w->record.frozen_boottime_ms = 0;
 	if (!stopped)
 		return;
 	jail_thaw(&w->jail);
@@ -264,7 +264,8 @@ static void command_thaw(struct warden *w, struct buf *out)
 		refuse(out, -ESRCH, "the machine is being ended");
 		return;
 	}
-	if (w->phase == PHASE_FROZEN || w->phase == PHASE_THAWED) {
+	if (w->options.freeze_by_qmp && w->sealed) {
+		pauser_drop(&w->pauser);
 		jail_thaw(&w->jail);
 		w->phase = PHASE_THAWED;
 		set_timer(w, clock_boottime_ms() + THAWED_MAX_MS);

@@ -70,6 +70,14 @@ int vmm_pause(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boo
 	return r < 0 ? err_wrap(err, r, "cannot pause the machine") : 0;
 }
 
+int vmm_hold(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
+	     struct err *err)
+{
+	int r = warden_run(vm->run_dir, deadline_boottime_ms, err, "thaw");
+
+	return r < 0 ? err_wrap(err, r, "cannot hold the machine past its deadline") : 0;
+}
+
 int vmm_continue(struct vmm_driver *driver, struct vmm_vm *vm, int64_t deadline_boottime_ms,
 		 struct err *err)
 {
