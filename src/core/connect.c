@@ -160,6 +160,7 @@ int sandbox_connect(struct sandbox *sb, const struct agent_identity *identity,
 				 &reason);
 		if (r == 0) {
 			unlink(sb->held_path); /* opening has let its commands go on */
+			sb->held = false;
 			return 0;
 		}
 		/* -EPROTO: the guest answered, and refused what it must take over. */

@@ -363,13 +363,8 @@ static void name_failure(struct err *err)
 				     "image_damaged",	   "shutting_down",
 				     "snapshot_damaged",   "snapshot_incomplete",
 				     "snapshot_not_found", "snapshot_version_mismatch" };
-	const char *code = err_code_of(err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		if (str_eq(code, kept[i]))
-			return;
-	}
-	err->code = "start_failed";
+	failure_name(err, "start_failed", kept, ARRAY_SIZE(kept));
 }
 
 static void undo(struct creation *c, const struct err *why)
@@ -447,6 +442,7 @@ static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 		name_failure(err);
 		log_warn("sandbox not created", "sandbox=%s account=%s code=%s error=\"%s\"",
 			 c->sb->id, c->sb->account_id, err_code_of(err), err->message);
+		failure_hide_host(core, err, "create the sandbox");
 		undo(c, err);
 	}
 	pthread_mutex_unlock(&c->sb->op_lock);

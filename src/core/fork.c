@@ -310,13 +310,8 @@ static void name_failure(struct err *err)
 				     "invalid_argument",    "snapshot_damaged",
 				     "snapshot_incomplete", "snapshot_version_mismatch",
 				     "agent_gone",	    "agent_timeout" };
-	const char *code = err_code_of(err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		if (str_eq(code, kept[i]))
-			return;
-	}
-	err->code = "start_failed";
+	failure_name(err, "start_failed", kept, ARRAY_SIZE(kept));
 }
 
 static int fork_source(struct fork *f, struct core_fork_result *result, struct err *err)
@@ -331,6 +326,11 @@ static int fork_source(struct fork *f, struct core_fork_result *result, struct e
 	if (r == 0)
 		r = publish_children(f, err);
 	if (r < 0) {
+		err->num = r;
+		name_failure(err);
+		log_warn("sandbox not forked", "sandbox=%s account=%s code=%s error=\"%s\"",
+			 f->source->id, f->who->account_id, err_code_of(err), err->message);
+		failure_hide_host(f->core, err, "fork the sandbox");
 		take_back(f, err);
 		return r;
 	}
@@ -365,10 +365,6 @@ int core_fork(struct core *core, const struct principal *who, const char *id,
 	r = fork_source(&f, &result, &own);
 	if (r < 0) {
 		core_fork_result_clear(&result);
-		own.num = r;
-		name_failure(&own);
-		log_warn("sandbox not forked", "sandbox=%s account=%s code=%s error=\"%s\"", id,
-			 who->account_id, err_code_of(&own), own.message);
 		if (err)
 			*err = own;
 		return r;

@@ -3,12 +3,13 @@
  * which are to be paused then instead of destroyed.
  *
  * Idle is one in which no command runs, to which no call or stream is connected, and for which no
- * call came for its idle_pause_minutes. Of one that an earlier daemon started commands in it is not
- * known whether they still run: it is left alone until it has ended or was made anew.
+ * call came for its idle_pause_minutes. What runs in it is known by its views, and, because an
+ * earlier daemon may have started commands too, by asking its agent once more before it is paused.
  *
  * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where
  * it fails it is tried again; should the deadline come before, the warden freezes the VM, and it is
- * tried further, for a time.
+ * tried further: until PAUSE_GRACE_MS after the deadline while its commands could not be held still
+ * (pause.c has the rest).
  */
 #include <errno.h>
 
@@ -23,7 +24,7 @@
 #define EARLY_MS	5000
 #define EARLY_MS_PER_GB 2000
 #define RETRY_MS	5000
-#define FROZEN_MAX_MS	(10 * 60 * 1000)
+#define ASK_MS		5000
 #define DAY_MS		(24 * 60 * 60 * 1000LL)
 
 static bool deadline_comes(const struct sandbox *sb, int64_t now)
@@ -35,7 +36,8 @@ static bool deadline_comes(const struct sandbox *sb, int64_t now)
 
 static bool unused_for_long(const struct sandbox *sb, int64_t now)
 {
-	return sb->idle_pause_ms && !sb->adopted && now - sb->used_boottime_ms >= sb->idle_pause_ms;
+	return sb->idle_pause_ms && now >= sb->idle_not_before_ms &&
+	       now - sb->used_boottime_ms >= sb->idle_pause_ms;
 }
 
 /* Loop's thread: a command runs, or somebody looks at one. */
@@ -60,34 +62,60 @@ static void ask_busy(void *arg)
 	busy->busy = is_busy(busy->sb);
 }
 
-/* Of one whose state cannot be saved for so long nothing can be kept. */
-static void give_up(struct sandbox *sb, const char *why)
+static int ask_guest(struct sandbox *sb, struct agent_activity *ret, struct err *err)
 {
-	_cleanup_free_ char *text =
-		xasprintf("its lifetime ended and it could not be paused: %.180s", why);
-	struct err err = ERR_INIT;
+	struct agent *agent = sandbox_hold_agent(sb);
+	int r;
 
-	sandbox_set_status(sb, SANDBOX_DESTROYING);
-	if (sandbox_finish(sb, SANDBOX_DESTROYED, "expired", text, &err) < 0)
-		sandbox_finish_later(sb, END_RETRY_MS);
+	if (!agent) {
+		r = sandbox_connect(sb, NULL, clock_boottime_ms() + ASK_MS, err);
+		agent = r == 0 ? sandbox_hold_agent(sb) : NULL;
+		if (!agent)
+			return r < 0 ? r : -EPIPE;
+	}
+	r = agent_ask_activity(agent, clock_boottime_ms() + ASK_MS, ret, err);
+	sandbox_release_agent(sb, r < 0);
+	return r;
+}
+
+/* False: it is looked at again when it could be. */
+static bool is_idle(struct sandbox *sb, int64_t now)
+{
+	struct busy busy = { .sb = sb };
+	struct agent_activity activity;
+	struct err err = ERR_INIT;
+	int64_t wait_ms;
+
+	loop_call(sb->core->loop, ask_busy, &busy);
+	if (busy.busy || !unused_for_long(sb, now))
+		return false;
+	if (ask_guest(sb, &activity, &err) < 0) {
+		log_warn("it is not known whether a sandbox is idle", "sandbox=%s error=\"%s\"",
+			 sb->id, err.message);
+		wait_ms = RETRY_MS;
+	} else if (activity.running > 0) {
+		wait_ms = RETRY_MS;
+	} else {
+		wait_ms = sb->idle_pause_ms - activity.quiet_ms;
+	}
+	sb->idle_not_before_ms = now + wait_ms;
+	return unused_for_long(sb, now);
 }
 
 static void pause_due(struct sandbox *sb)
 {
 	int64_t now = clock_boottime_ms();
-	struct busy busy = { .sb = sb };
 	struct err err = ERR_INIT;
 
 	if (sandbox_status(sb) != SANDBOX_RUNNING || sandbox_end_wanted(sb))
 		return;
-	loop_call(sb->core->loop, ask_busy, &busy);
-	if (!deadline_comes(sb, now) && (busy.busy || !unused_for_long(sb, now)))
+	if (!deadline_comes(sb, now) && !is_idle(sb, now))
 		return;
 	if (sandbox_pause(sb, &err) == 0)
 		return;
-	if (sb->pause_on_timeout && now - sb->expires_boottime_ms > FROZEN_MAX_MS &&
-	    sandbox_status(sb) == SANDBOX_RUNNING)
-		give_up(sb, err.message);
+	if (sb->pause_on_timeout && sandbox_status(sb) == SANDBOX_RUNNING &&
+	    clock_boottime_ms() - sb->expires_boottime_ms > PAUSE_GRACE_MS)
+		sandbox_pause_give_up(sb, err.message);
 	sb->pause_not_before_ms = clock_boottime_ms() + RETRY_MS;
 }
 

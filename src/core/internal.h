@@ -34,6 +34,10 @@
 #define CONNECT_DEADLINE_MS   10000
 #define END_RETRY_MS	      5000
 
+/* A sandbox that is paused at its deadline runs that much longer than its lifetime at most, until
+ * its commands are held still: whoever dies, because its warden gets no later deadline. */
+#define PAUSE_GRACE_MS 20000
+
 struct exec_view;
 struct manifest;
 struct manifest_base;
@@ -120,11 +124,12 @@ struct sandbox {
 	bool pause_on_timeout;
 	int64_t idle_pause_ms; /* 0: never */
 	uint32_t memory_mb;
-	bool adopted; /* from an earlier daemon: what runs in it is not known */
 
 	pthread_mutex_t op_lock;
 	struct vmm_vm vm;
 	bool has_vm;
+	bool held;    /* commands frozen, CPUs stopped (saved.c) */
+	bool patient; /* its warden's deadline is not the sandbox's, while it is being saved */
 	_Atomic int64_t expires_boottime_ms; /* also read on the loop's thread */
 	int64_t expires_unix_ms;
 	int64_t held_boottime_us; /* since when its commands stood still, the last time */
@@ -138,6 +143,7 @@ struct sandbox {
 	atomic_bool pause_asked;	     /* a job that pauses it is under way */
 	atomic_bool finish_asked;	     /* one that finishes a resume is */
 	_Atomic int64_t pause_not_before_ms; /* after one that failed */
+	_Atomic int64_t idle_not_before_ms;  /* it is known not to be idle until then */
 
 	/* loop's thread */
 	struct agent *agent;
@@ -182,6 +188,13 @@ void sandbox_touch(struct sandbox *sb);
  * resumed. */
 int sandbox_find_running(struct core *core, const struct principal *who, const char *id,
 			 struct sandbox **ret, struct err *err);
+
+/* ---- failure.c: what callers are told ---- */
+
+/* Codes that tell a caller what to do are kept; any other becomes `code`. */
+void failure_name(struct err *err, const char *code, const char *const *kept, size_t n_kept);
+/* The paths of the host are for its log: a message that names one is put into other words. */
+void failure_hide_host(const struct core *core, struct err *err, const char *what);
 
 /* ---- query.c ---- */
 
@@ -354,18 +367,28 @@ void end_from_record(const struct record *record, int64_t now_unix_ms, struct sa
 /* [worker, op_lock] Ends the VM, if there is one, with all that belongs to it but its files. */
 int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err);
 
+/* ---- hold.c ---- */
+
+/* [worker, op_lock] Holds a running sandbox still: its commands frozen, its file system written
+ * out, its CPUs stopped. On failure it goes on as it was. */
+int sandbox_hold(struct sandbox *sb, struct err *err);
+/* [worker, op_lock] Lets it go on; fine for one that is not held. Also after failures: whatever
+ * goes wrong is logged and made good by the next connection. One whose lifetime is over stays as it
+ * is: held it can be saved without running again. */
+void sandbox_let_go(struct sandbox *sb);
+/* It was to be paused by now. */
+bool sandbox_is_overdue(const struct sandbox *sb);
+/* [worker, op_lock] The warden's deadline is the sandbox's again. */
+void sandbox_end_patience(struct sandbox *sb);
+/* [worker, op_lock] Of one that an earlier daemon left: whether it is held. */
+void sandbox_recover_hold(struct sandbox *sb);
+
 /* ---- saved.c: a sandbox's state in a directory ---- */
 
 #define SAVED_MEMORY  "memory"	/* the difference to the template's */
 #define SAVED_DEVICES "devices" /* of the VM */
 #define SAVED_DISK    "disk"	/* only where it is not the sandbox's own */
 
-/* [worker, op_lock] Holds a running sandbox still: its commands frozen, its file system written
- * out, its CPUs stopped. On failure it goes on as it was. */
-int saved_hold(struct sandbox *sb, struct err *err);
-/* [worker, op_lock] Lets it go on; fine for one that is not held. Also after failures: whatever
- * goes wrong is logged and made good by the next connection. */
-void saved_let_go(struct sandbox *sb);
 /* [worker, op_lock] Writes devices and memory of a held sandbox into the directory. reserve_bytes
  * are left free on the disk. */
 int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
@@ -401,8 +424,11 @@ void saved_start_clear(struct saved_start *start);
 int sandbox_pause(struct sandbox *sb, struct err *err);
 /* [worker, op_lock] The rest of a pause, once its state is sealed: may be called again. */
 int sandbox_pause_finish(struct sandbox *sb, struct err *err);
-/* [worker, op_lock] Takes back a pause that was not sealed: it goes on as it was. */
+/* [worker, op_lock] Takes back a pause that was not sealed: it goes on as it was. One that is held
+ * and overdue stays pausing, and is tried again. */
 void sandbox_pause_undo(struct sandbox *sb);
+/* [worker, op_lock] Its lifetime is over, and nothing of it can be kept. */
+void sandbox_pause_give_up(struct sandbox *sb, const char *why);
 /* [worker, op_lock] Resumes a paused sandbox, or finishes it; 0 also when it runs already. */
 int sandbox_resume(struct sandbox *sb, struct err *err);
 /* Its saved state is spent: it cannot become paused again but by a pause. */

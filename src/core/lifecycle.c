@@ -121,7 +121,7 @@ int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err)
 			log_warn("a VM does not end as asked", "sandbox=%s error=\"%s\"", sb->id,
 				 err->message);
 		vmm_release(&sb->vm);
-		sb->has_vm = false;
+		sb->has_vm = sb->held = sb->patient = false;
 	}
 	/* Also of a start that failed half-way, and of a warden that was killed with its VMM. */
 	return vmm_sweep(core->driver, sb->id, sb->run_dir, err);

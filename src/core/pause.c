@@ -11,6 +11,11 @@
  * A failure up to 4 takes it all back: the sandbox goes on, unharmed. After 4 there is no way back
  * but a resume; what fails then is tried again. The disk stays where it is: it is the sandbox's
  * own, and nobody writes to it until it is resumed.
+ *
+ * One that is paused because its lifetime ends must not run on while pausing it fails. Until its
+ * commands are held (2) it may run for PAUSE_GRACE_MS after its deadline and no longer, which its
+ * warden sees to; where they cannot be held by then, it is destroyed (idle.c). Once held it does
+ * not run again: what fails is tried from 3 on, for ten minutes, while it stands still.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,8 +31,7 @@
 #include "snapshot/seal.h"
 #include "store/intervals.h"
 
-/* What pausing near the deadline may take: its warden waits as long. */
-#define PAUSE_ROOM_MS 60000
+#define STILL_MAX_MS (10 * 60 * 1000) /* one whose lifetime is over is held that long */
 #define PAUSE_RESERVE_MB                                                                           \
 	16 /* what creating keeps free is there for this, but for the database's part */
 
@@ -68,18 +72,6 @@ static int write_pausing(struct sandbox *sb, int64_t remaining_ms, struct err *e
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
-/* One that is paused at its deadline needs its warden's patience for a moment; a frozen one goes on
- * for that. One that is to be destroyed at its deadline gets none. */
-static int make_room(struct sandbox *sb, int64_t remaining_ms, struct err *err)
-{
-	int64_t now = clock_boottime_ms();
-
-	if (!sb->pause_on_timeout || remaining_ms > PAUSE_ROOM_MS)
-		return 0;
-	return vmm_extend(sb->core->driver, &sb->vm, now + PAUSE_ROOM_MS,
-			  now + VM_EXTEND_DEADLINE_MS, err);
-}
-
 /* ---- 2 to 4 ---- */
 
 static int save(struct sandbox *sb, const struct sandbox_row *row, struct err *err)
@@ -94,11 +86,9 @@ static int save(struct sandbox *sb, const struct sandbox_row *row, struct err *e
 	if (r == 0)
 		r = snapshot_draft(sb->pause_dir, &draft, err);
 	if (r == 0)
-		r = saved_hold(sb, err);
-	abort_point("pause.held");
+		r = sandbox_hold(sb, err);
 	if (r == 0)
 		r = saved_write(sb, row, draft.path, true, PAUSE_RESERVE_MB << 20, err);
-	abort_point("pause.written");
 	if (r == 0)
 		r = snapshot_draft_add(&draft, SAVED_DEVICES, SNAPSHOT_HASH_CONTENT, &manifest,
 				       err);
@@ -115,6 +105,16 @@ static int save(struct sandbox *sb, const struct sandbox_row *row, struct err *e
 
 /* ---- 5 and 6 ---- */
 
+/* The grace costs its owner nothing. */
+static int64_t end_of_run(const struct sandbox *sb, const struct record *record, bool recorded)
+{
+	int64_t end = record->frozen ? record->frozen_unix_ms
+		      : recorded     ? record->exit_unix_ms
+				     : clock_unix_ms();
+
+	return sb->pause_on_timeout && end > sb->expires_unix_ms ? sb->expires_unix_ms : end;
+}
+
 static int write_paused(struct sandbox *sb, struct err *err)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
@@ -125,11 +125,7 @@ static int write_paused(struct sandbox *sb, struct err *err)
 	int r = db_begin_write(sb->core->db, &txn, err);
 
 	if (r == 0)
-		r = intervals_end(&txn, sb->id,
-				  record.frozen ? record.frozen_unix_ms
-				  : recorded	? record.exit_unix_ms
-						: now,
-				  err);
+		r = intervals_end(&txn, sb->id, end_of_run(sb, &record, recorded), err);
 	if (r == 0)
 		r = sandboxes_set_paused(&txn, sb->id, now, err);
 	return r < 0 ? r : db_commit(&txn, err);
@@ -149,6 +145,7 @@ int sandbox_pause_finish(struct sandbox *sb, struct err *err)
 	if (r < 0)
 		return r;
 	abort_point("pause.done");
+	sb->held = sb->patient = false;
 	unlink(sb->held_path);
 	tree_remove(sb->run_dir); /* its record has been told */
 	sandbox_set_status(sb, SANDBOX_PAUSED);
@@ -183,7 +180,7 @@ static void write_running_again(struct sandbox *sb)
 	int r = db_begin_write(sb->core->db, &txn, &err);
 
 	if (r == 0)
-		r = sandboxes_move(&txn, sb->id, "pausing", "running", &err);
+		r = sandboxes_set_not_pausing(&txn, sb->id, &err);
 	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0 && r != -ESTALE)
@@ -191,13 +188,17 @@ static void write_running_again(struct sandbox *sb)
 			  "sandbox=%s error=\"%s\"", sb->id, err.message);
 }
 
+static void try_again_later(struct sandbox *sb);
+
 void sandbox_pause_undo(struct sandbox *sb)
 {
 	tree_remove(sb->pause_dir);
-	saved_let_go(sb);
-	if (sb->pause_on_timeout && sb->has_vm) /* the room that was made is taken back */
-		vmm_extend(sb->core->driver, &sb->vm, sb->expires_boottime_ms,
-			   clock_boottime_ms() + VM_EXTEND_DEADLINE_MS, NULL);
+	sandbox_let_go(sb);
+	if (sb->held && sb->has_vm && !sandbox_vm_has_ended(sb, 0)) {
+		try_again_later(sb); /* it is overdue, and goes on standing still */
+		return;
+	}
+	sandbox_end_patience(sb);
 	write_running_again(sb);
 	sandbox_set_status(sb, SANDBOX_RUNNING);
 	/* Its end may have come meanwhile, and was passed over because it was being paused. */
@@ -205,18 +206,64 @@ void sandbox_pause_undo(struct sandbox *sb)
 		sandbox_finish_later(sb, 0);
 }
 
+void sandbox_pause_give_up(struct sandbox *sb, const char *why)
+{
+	_cleanup_free_ char *text =
+		xasprintf("its lifetime ended and it could not be paused: %.180s", why);
+	struct err err = ERR_INIT;
+
+	sandbox_set_status(sb, SANDBOX_DESTROYING);
+	if (sandbox_finish(sb, SANDBOX_DESTROYED, "expired", text, &err) < 0)
+		sandbox_finish_later(sb, END_RETRY_MS);
+}
+
+static int save_and_finish(struct sandbox *sb, struct err *err)
+{
+	_cleanup_(sandbox_row_clear) struct sandbox_row row = { 0 };
+	int r = sandbox_load_row(sb, &row, err);
+
+	if (r == 0 && access(sb->pause_dir, F_OK) < 0)
+		r = save(sb, &row, err);
+	return r < 0 ? r : sandbox_pause_finish(sb, err);
+}
+
+static void again_job(void *arg)
+{
+	_cleanup_sandbox_ struct sandbox *sb = arg;
+	struct err err = ERR_INIT;
+
+	pthread_mutex_lock(&sb->op_lock);
+	if (sandbox_status(sb) == SANDBOX_PAUSING && !sandbox_end_wanted(sb) &&
+	    save_and_finish(sb, &err) < 0) {
+		log_error("a sandbox whose lifetime is over cannot be paused yet",
+			  "sandbox=%s error=\"%s\"", sb->id, err.message);
+		if (sandbox_vm_has_ended(sb, 0))
+			sandbox_pause_undo(sb);
+		else if (clock_boottime_ms() - sb->expires_boottime_ms > STILL_MAX_MS)
+			sandbox_pause_give_up(sb, err.message);
+		else
+			try_again_later(sb);
+	}
+	pthread_mutex_unlock(&sb->op_lock);
+}
+
+static void try_again_later(struct sandbox *sb)
+{
+	struct core *core = core_enter(sb->core, NULL);
+
+	if (!core)
+		return;
+	core_job(core, again_job, sandbox_ref(sb), END_RETRY_MS);
+	core_leave(core);
+}
+
 static void name_failure(struct err *err)
 {
 	const char *const kept[] = { "disk_full",	   "quota_reached", "sandbox_ended",
 				     "agent_gone",	   "agent_timeout", "agent_unresponsive",
 				     "snapshot_incomplete" };
-	const char *code = err_code_of(err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		if (str_eq(code, kept[i]))
-			return;
-	}
-	err->code = "pause_failed";
+	failure_name(err, "pause_failed", kept, ARRAY_SIZE(kept));
 }
 
 /* ---- the operation ---- */
@@ -229,9 +276,7 @@ static int pause_running(struct sandbox *sb, const struct sandbox_row *row, stru
 
 	if (remaining_ms < 0)
 		remaining_ms = 0;
-	r = make_room(sb, remaining_ms, err);
-	if (r == 0)
-		r = write_pausing(sb, remaining_ms, err);
+	r = write_pausing(sb, remaining_ms, err);
 	if (r < 0)
 		return r;
 	sandbox_set_status(sb, SANDBOX_PAUSING);
@@ -266,6 +311,7 @@ int sandbox_pause(struct sandbox *sb, struct err *err)
 	name_failure(&own);
 	log_warn("sandbox not paused", "sandbox=%s account=%s code=%s error=\"%s\"", sb->id,
 		 sb->account_id, err_code_of(&own), own.message);
+	failure_hide_host(sb->core, &own, "pause the sandbox");
 	if (err)
 		*err = own;
 	return r;

@@ -63,7 +63,6 @@ static struct sandbox *object_from_row(struct core *core, const struct sandbox_r
 	sb->pause_on_timeout = row->pause_on_timeout;
 	sb->idle_pause_ms = row->idle_pause_minutes * 60000LL;
 	sb->memory_mb = row->memory_mb;
-	sb->adopted = true;
 	if (sandbox_status_parse(row->status, &status) == 0 &&
 	    (status == SANDBOX_PAUSING || status == SANDBOX_PAUSED || status == SANDBOX_RESUMING))
 		sb->status = status;
@@ -124,6 +123,11 @@ static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 	table_remove(sb);
 }
 
+static bool is_about(int64_t value, int64_t wanted)
+{
+	return value > wanted - CLOCK_TOLERANCE_MS && value < wanted + CLOCK_TOLERANCE_MS;
+}
+
 static void take_deadline(struct sandbox *sb, const struct record *record)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
@@ -133,7 +137,13 @@ static void take_deadline(struct sandbox *sb, const struct record *record)
 	int r;
 
 	sb->expires_boottime_ms = record->expires_boottime_ms;
-	if (difference > -CLOCK_TOLERANCE_MS && difference < CLOCK_TOLERANCE_MS)
+	/* It was being saved near its deadline. Lifetimes are extended by whole minutes. */
+	if (sb->pause_on_timeout && is_about(difference, PAUSE_GRACE_MS)) {
+		sb->expires_boottime_ms -= PAUSE_GRACE_MS;
+		sb->patient = true;
+		difference = 0;
+	}
+	if (is_about(difference, 0))
 		return;
 	sb->expires_unix_ms = expires;
 	r = db_begin_write(sb->core->db, &txn, &err);
@@ -156,8 +166,10 @@ static void adopt(struct sandbox *sb, const struct record *record)
 	sandbox_watch(sb);
 	tree_remove(sb->pause_dir); /* what it started from, and was not removed any more */
 	tree_remove(sb->spent_dir);
-	if (access(sb->held_path, F_OK) == 0)
-		saved_let_go(sb); /* a fork or a snapshot was being made */
+	sandbox_recover_hold(sb);
+	sandbox_let_go(sb); /* where a fork or a snapshot was being made */
+	if (!sb->held)
+		sandbox_end_patience(sb);
 	pthread_mutex_unlock(&sb->op_lock);
 	log_info("sandbox adopted", "sandbox=%s account=%s", sb->id, sb->account_id);
 }
@@ -216,10 +228,11 @@ static void go_back_or_on(struct sandbox *sb, const struct sandbox_row *row,
 				  err.message);
 		return;
 	}
-	if (sb->has_vm)
+	if (sb->has_vm) {
 		take_deadline(sb, record);
-	if (sb->has_vm)
+		sandbox_recover_hold(sb);
 		sandbox_watch(sb);
+	}
 	sandbox_pause_undo(sb); /* without a VM it ends then, as its record says */
 }
 

@@ -220,13 +220,8 @@ static void name_failure(struct err *err)
 				     "snapshot_incomplete",
 				     "snapshot_not_found",
 				     "snapshot_version_mismatch" };
-	const char *code = err_code_of(err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		if (str_eq(code, kept[i]))
-			return;
-	}
-	err->code = "resume_failed";
+	failure_name(err, "resume_failed", kept, ARRAY_SIZE(kept));
 }
 
 static int resume_paused(struct sandbox *sb, struct err *err)
@@ -275,6 +270,7 @@ int sandbox_resume(struct sandbox *sb, struct err *err)
 	name_failure(&own);
 	log_warn("sandbox not resumed", "sandbox=%s account=%s code=%s error=\"%s\"", sb->id,
 		 sb->account_id, err_code_of(&own), own.message);
+	failure_hide_host(sb->core, &own, "resume the sandbox");
 	if (err)
 		*err = own;
 	return r;

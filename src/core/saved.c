@@ -2,11 +2,9 @@
  * A sandbox's state in a directory: the pages of its memory that differ from its template's, the
  * state of its devices, and (but for a pause, where it stays in place) a copy of its disk.
  *
- * To be saved, a sandbox is held: its commands are frozen and its file system written out by its
- * agent, then its CPUs stop. A state saved so goes on, wherever it is restored, with frozen
- * commands until the agent has taken over an identity: so nothing of it runs with another's entropy
- * or clock. While a sandbox is held the file DIR/held says so; it is no intent that has to be
- * durable, because a VM that is held does not outlive its host.
+ * To be saved, a sandbox is held (hold.c). A state saved so goes on, wherever it is restored, with
+ * frozen commands until the agent has taken over an identity: so nothing of it runs with another's
+ * entropy or clock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,97 +16,16 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/abort_point.h"
 #include "core/internal.h"
 #include "snapshot/compress.h"
 #include "snapshot/delta.h"
 #include "snapshot/seal.h"
 
-#define FREEZE_DEADLINE_MS 20000
-#define THAW_DEADLINE_MS   10000
-#define VM_DEADLINE_MS	   60000
-#define CAPTURE_BYTES_MAX  ((uint64_t)1 << 30)
-#define CAPTURE_SHARE	   4	      /* of the host's available memory */
-#define DEVICES_BYTES_MAX  (1u << 20) /* 17 KB were seen with QEMU 7.2 */
-
-/* ---- holding ---- */
-
-static int mark_held(struct sandbox *sb, struct err *err)
-{
-	_cleanup_close_ int fd = open(sb->held_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-	return fd < 0 ? err_set(err, -errno, "make '%s': %s", sb->held_path, strerror(errno)) : 0;
-}
-
-/* What is flushed when its file system is written out, and when QEMU stops, is little after this,
- * so that the guest stands still for less. */
-static void sync_disk(struct sandbox *sb)
-{
-	_cleanup_close_ int fd = open(sb->disk_path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0 || fdatasync(fd) < 0)
-		log_warn("a disk cannot be synced ahead of a pause", "sandbox=%s error=\"%s\"",
-			 sb->id, strerror(errno));
-}
-
-static struct agent *agent_of(struct sandbox *sb, struct err *err)
-{
-	struct agent *agent = sandbox_hold_agent(sb);
-
-	if (agent || sandbox_connect(sb, NULL, clock_boottime_ms() + CONNECT_DEADLINE_MS, err) < 0)
-		return agent;
-	agent = sandbox_hold_agent(sb);
-	if (!agent)
-		err_code(err, -EPIPE, "agent_gone", "the agent broke the channel at once");
-	return agent;
-}
-
-int saved_hold(struct sandbox *sb, struct err *err)
-{
-	struct agent *agent = agent_of(sb, err);
-	int r;
-
-	if (!agent)
-		return err && err->num < 0 ? err->num : -EPIPE;
-	sync_disk(sb);
-	r = mark_held(sb, err);
-	if (r == 0)
-		r = agent_freeze(agent, clock_boottime_ms() + FREEZE_DEADLINE_MS, err);
-	/* Until here they have run: they are frozen once all is written out. */
-	sb->held_boottime_us = clock_boottime_us();
-	if (r == 0)
-		r = vmm_pause(sb->core->driver, &sb->vm, clock_boottime_ms() + VM_DEADLINE_MS, err);
-	if (r < 0)
-		saved_let_go(sb);
-	return r;
-}
-
-void saved_let_go(struct sandbox *sb)
-{
-	struct err err = ERR_INIT;
-	struct agent *agent;
-	int r;
-
-	if (!sb->has_vm || sandbox_vm_has_ended(sb, 0) || access(sb->held_path, F_OK) < 0) {
-		sandbox_release_agent(sb, false);
-		return;
-	}
-	r = vmm_continue(sb->core->driver, &sb->vm, clock_boottime_ms() + VM_DEADLINE_MS, &err);
-	if (r < 0)
-		log_error("a VM cannot be continued", "sandbox=%s error=\"%s\"", sb->id,
-			  err.message);
-	agent = sandbox_hold_agent(sb);
-	if (r == 0 && agent)
-		r = agent_thaw(agent, clock_boottime_ms() + THAW_DEADLINE_MS, &err);
-	sandbox_release_agent(sb, r < 0);
-	if (r == 0 && agent) {
-		unlink(sb->held_path);
-		return;
-	}
-	if (r < 0)
-		log_warn("commands are let go on by a new connection", "sandbox=%s error=\"%s\"",
-			 sb->id, err.message);
-	sandbox_connect_later(sb);
-}
+#define VM_DEADLINE_MS	  60000
+#define CAPTURE_BYTES_MAX ((uint64_t)1 << 30)
+#define CAPTURE_SHARE	  4	     /* of the host's available memory */
+#define DEVICES_BYTES_MAX (1u << 20) /* 17 KB were seen with QEMU 7.2 */
 
 /* ---- writing ---- */
 
@@ -208,7 +125,10 @@ int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *p
 		r = check_room(&memory, path, reserve_bytes, err);
 	if (r == 0)
 		r = write_devices(sb, path, err);
-	return r < 0 ? r : write_memory(sb, &memory, path, durable, err);
+	if (r == 0)
+		r = write_memory(sb, &memory, path, durable, err);
+	abort_point("saved.written");
+	return r;
 }
 
 int saved_link(const char *from_dir, const char *to_dir, struct err *err)
@@ -308,11 +228,12 @@ static int take_running(struct sandbox *sb, const struct sandbox_row *row, const
 	if (r < 0)
 		return r;
 	prepare_capture(sb, &memory);
-	r = saved_hold(sb, err);
+	r = sandbox_hold(sb, err);
 	if (r < 0)
 		return r;
 	r = take_held(sb, &memory, path, durable, &times, err);
-	saved_let_go(sb);
+	abort_point("saved.copied");
+	sandbox_let_go(sb);
 	times.gone_on_us = clock_boottime_us();
 	*ret_held_ms = say_held(sb, &times);
 	if (r == 0 && memory.capture)

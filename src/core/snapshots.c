@@ -200,6 +200,7 @@ int core_snapshot_create(struct core *core, const struct principal *who, const c
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
 	_cleanup_sandbox_ struct sandbox *source = NULL;
+	struct err own = ERR_INIT;
 	int r;
 
 	if (!work)
@@ -212,8 +213,15 @@ int core_snapshot_create(struct core *core, const struct principal *who, const c
 		return sandbox_find_running(core, who, id, &source, err);
 	sandbox_touch(source);
 	pthread_mutex_lock(&source->op_lock);
-	r = make(source, who, name, ret, err);
+	r = make(source, who, name, ret, &own);
 	pthread_mutex_unlock(&source->op_lock);
+	if (r == 0)
+		return 0;
+	log_warn("snapshot not made", "sandbox=%s account=%s code=%s error=\"%s\"", id,
+		 who->account_id, err_code_of(&own), own.message);
+	failure_hide_host(core, &own, "make the snapshot");
+	if (err)
+		*err = own;
 	return r;
 }
 

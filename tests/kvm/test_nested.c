@@ -62,6 +62,7 @@ static void make_image(void)
 		need("SKERRY_TEST_KVM"),
 		need("SKERRY_TEST_VMM_STATE"),
 		need("SKERRY_TEST_LIFECYCLE"),
+		need("SKERRY_TEST_FORKS"),
 		need("SKERRY_TEST_WARDEN"),
 		preload,
 		need("SKERRY_TEST_KERNEL"),
@@ -165,6 +166,11 @@ static void lifecycle_works_under_kvm(void **state)
 	run_under_kvm("test_lifecycle");
 }
 
+static void forks_work_under_kvm(void **state)
+{
+	run_under_kvm("test_forks");
+}
+
 static int make_files(void **state)
 {
 	assert_non_null(mkdtemp(dir));
@@ -187,6 +193,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(driver_works_under_kvm),
 		cmocka_unit_test(state_is_kept_under_kvm),
 		cmocka_unit_test(lifecycle_works_under_kvm),
+		cmocka_unit_test(forks_work_under_kvm),
 	};
 
 	if (argc > 1)
