@@ -243,6 +243,8 @@ static int not_running(const char *id, const struct sandbox_info *info, struct e
 		 sandbox_status_name(info->status));
 	if (info->status == SANDBOX_CREATING)
 		err_hint(err, "wait until its status is running");
+	else if (info->status == SANDBOX_PAUSING)
+		err_hint(err, "wait until its status is paused; the same request resumes it then");
 	return -EBUSY;
 }
 

@@ -40,7 +40,9 @@ const run = async (id, command, more = {}) =>
 
 describe('REST', () => {
 	test('a paused sandbox is resumed by what is asked of it', async () => {
-		const { id } = await create({ name: 'paused', idle_pause_minutes: 30, on_timeout: 'pause' });
+		const { id } = await create({
+			name: 'paused', idle_pause_minutes: 30, on_timeout: 'pause', labels: { kind: 'cold' },
+		});
 
 		await run(id, 'echo kept >~/mark');
 		const paused = await good('POST', `/v1/sandboxes/${id}/pause`);
@@ -51,7 +53,12 @@ describe('REST', () => {
 		assert.equal(paused.idle_pause_minutes, 30);
 		assert.ok(paused.remaining_seconds > 60 && paused.remaining_seconds <= 600);
 		assert.equal((await good('POST', `/v1/sandboxes/${id}/pause`)).status, 'paused');
-		assert.deepEqual((await good('GET', '/v1/sandboxes?status=paused')).items.map((item) => item.id), [id]);
+		const got = await good('GET', `/v1/sandboxes/${id}`);
+
+		for (const query of ['', '?status=paused', '?status=all', '?image=base', '?label=kind%3Dcold'])
+			assert.deepEqual((await good('GET', `/v1/sandboxes${query}`)).items, [got], query);
+		for (const query of ['?status=running', '?label=kind%3Dwarm'])
+			assert.deepEqual((await good('GET', `/v1/sandboxes${query}`)).items, [], query);
 		assert.equal(await run(id, 'cat ~/mark'), 'kept\n');
 		const running = await good('POST', `/v1/sandboxes/${id}/resume`);
 
