@@ -380,6 +380,8 @@ static int extend_locked(struct sandbox *sb, uint32_t minutes, struct err *err)
 		return r;
 	sb->expires_boottime_ms += delta_ms;
 	sb->expires_unix_ms += delta_ms;
+	if (sb->held) /* its lifetime was over, and it stood still to be paused */
+		sandbox_let_go(sb);
 	return write_expires(sb, sb->expires_unix_ms, err);
 }
 

@@ -112,7 +112,9 @@ static int64_t end_of_run(const struct sandbox *sb, const struct record *record,
 		      : recorded     ? record->exit_unix_ms
 				     : clock_unix_ms();
 
-	return sb->pause_on_timeout && end > sb->expires_unix_ms ? sb->expires_unix_ms : end;
+	int64_t expired = clock_unix_ms() + sb->expires_boottime_ms - clock_boottime_ms();
+
+	return sb->pause_on_timeout && sb->expires_boottime_ms && end > expired ? expired : end;
 }
 
 static int write_paused(struct sandbox *sb, struct err *err)

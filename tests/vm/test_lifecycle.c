@@ -530,7 +530,9 @@ static void test_idle_under_another_daemon(void **state)
 	assert_in_range(sb->idle_not_before_ms - clock_boottime_ms(), 20000, 60000);
 	sb->idle_pause_ms = 1000; /* a minute has passed */
 	sb->idle_not_before_ms = 0;
-	assert_int_equal(rig_wait_status(&rig, id, SANDBOX_PAUSED, 60000), 0);
+	for (int i = 0; i < 600 && sandbox_status(sb) != SANDBOX_PAUSED; i++)
+		poll(NULL, 0, 50); /* asking for it would be use */
+	assert_int_equal(sandbox_status(sb), SANDBOX_PAUSED);
 	rig_destroy(&rig, id);
 }
 
