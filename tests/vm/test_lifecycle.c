@@ -432,6 +432,19 @@ static int64_t last_tick(const char *id, int64_t resumed_ms)
 	return strtoll(text, NULL, 10);
 }
 
+/* In its row, too, as where it was asked for. */
+static void set_whole_deadline(const char *id, int64_t in_ms)
+{
+	_cleanup_sandbox_ struct sandbox *sb = table_find(rig.core, id, NULL);
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+	rig_set_deadline(&rig, id, in_ms);
+	sb->expires_unix_ms = clock_unix_ms() + in_ms;
+	assert_int_equal(db_begin_write(rig.core->db, &txn, NULL), 0);
+	assert_int_equal(sandboxes_set_expires(&txn, id, sb->expires_unix_ms, NULL), 0);
+	assert_int_equal(db_commit(&txn, NULL), 0);
+}
+
 /* Its memory finds no room on the disk until long after its deadline: it stands still all the time,
  * also under another daemon, and is paused as soon as there is room. */
 static void test_a_pause_that_fails_does_not_prolong_a_life(void **state)
@@ -450,7 +463,7 @@ static void test_a_pause_that_fails_does_not_prolong_a_life(void **state)
 	rig_background(&rig, id, "while :; do date +%s%3N >>~/ticks; sleep 0.2; done");
 	small_disk_fill(&disk, filler, 30 << 20);
 	deadline = clock_unix_ms() + 7000;
-	rig_set_deadline(&rig, id, 7000);
+	set_whole_deadline(id, 7000);
 	while (clock_unix_ms() < deadline + PAUSE_GRACE_MS)
 		poll(NULL, 0, 50);
 	rig_assert_status(&rig, id, SANDBOX_PAUSING);
