@@ -61,7 +61,7 @@ struct step {
 	const char *again[AGAIN_MAX + 1]; /* where the recoveries die, one after the other */
 };
 
-static const struct step steps[] = {
+static const struct step life_steps[] = {
 	{ "create.reserved", CREATE, NOTHING, 1, 0, { "destroy.ended", "destroy.tombstone" } },
 	{ "create.disk", CREATE, NOTHING, 1, 0, { "destroy.disk", "recover.row" } },
 	{ "create.started",
@@ -89,7 +89,9 @@ static const struct step steps[] = {
 	{ "destroy.disk", DESTROY, NOTHING, 0, 1, { "destroy.tombstone" } },
 	{ "destroy.tombstone", DESTROY, NOTHING, 0, 1, { "recover.rows", "recover.orphans" } },
 	{ "destroy.intent", DESTROY_PAUSED, NOTHING, 0, 1, { "destroy.disk" } },
+};
 
+static const struct step pause_steps[] = {
 	{ "pause.intent", PAUSE, RUNNING, 0, 0, { "recover.row" } },
 	{ "saved.held", PAUSE, RUNNING, 0, 0, { "recover.row" } },
 	{ "saved.written", PAUSE, RUNNING, 0, 0, { "recover.rows" } },
@@ -110,7 +112,9 @@ static const struct step steps[] = {
 
 	{ "compress.written", COMPRESS, PAUSED, 0, 0, { "recover.row" } },
 	{ "compress.listed", COMPRESS, COMPRESSED, 0, 0, { "recover.row" } },
+};
 
+static const struct step fork_steps[] = {
 	{ "fork.reserved", FORK, RUNNING, 2, 0, { "destroy.ended", "destroy.tombstone" } },
 	{ "saved.held", FORK, RUNNING, 2, 0, { "recover.row" } },
 	{ "saved.copied", FORK, RUNNING, 2, 0, { "recover.row", "recover.forks" } },
@@ -429,16 +433,31 @@ static int remove_all(void **state)
 	return 0;
 }
 
-static void test_a_daemon_that_dies_at_each_step(void **state)
+static void run_all(const struct step *steps, size_t n)
 {
 	const char *only = getenv("SKERRY_TEST_POINT");
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (only && !str_eq(only, steps[i].point))
 			continue;
 		run(&steps[i], &worlds[steps[i].after]);
 		world_expect(&rig, &worlds[NOTHING], "clearing up");
 	}
+}
+
+static void test_a_daemon_that_dies_while_it_creates_or_destroys(void **state)
+{
+	run_all(life_steps, ARRAY_SIZE(life_steps));
+}
+
+static void test_a_daemon_that_dies_while_it_pauses_or_resumes(void **state)
+{
+	run_all(pause_steps, ARRAY_SIZE(pause_steps));
+}
+
+static void test_a_daemon_that_dies_while_it_forks_or_takes_a_snapshot(void **state)
+{
+	run_all(fork_steps, ARRAY_SIZE(fork_steps));
 }
 
 static void template_name(const char *other_than, char out[64])
@@ -462,8 +481,7 @@ static void test_a_daemon_that_dies_while_it_makes_a_template(void **state)
 	char first[64], second[64];
 	char id[SANDBOX_ID_SIZE] = "";
 
-	for (size_t i = 0; i < ARRAY_SIZE(template_steps); i++)
-		run(&template_steps[i], &worlds[NOTHING]);
+	run_all(template_steps, ARRAY_SIZE(template_steps));
 	/* One that is installed stays, as it is whole. */
 	template_name("", first);
 	rig_close(&rig);
@@ -538,7 +556,9 @@ static void test_an_agent_that_does_not_answer_while_it_is_resumed(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_daemon_that_dies_at_each_step),
+		cmocka_unit_test(test_a_daemon_that_dies_while_it_creates_or_destroys),
+		cmocka_unit_test(test_a_daemon_that_dies_while_it_pauses_or_resumes),
+		cmocka_unit_test(test_a_daemon_that_dies_while_it_forks_or_takes_a_snapshot),
 		cmocka_unit_test(test_a_machine_that_dies_while_it_is_resumed),
 		cmocka_unit_test(test_an_agent_that_does_not_answer_while_it_is_resumed),
 		cmocka_unit_test(test_a_daemon_that_dies_while_it_makes_a_template),
