@@ -158,7 +158,7 @@ static const struct op_result_field sandbox_results[] = {
 	  false, true },
 	{ "created_at", TIME, "", false, true },
 	{ "expires_at", TIME_OR_NULL,
-	  "Never outlived (on_timeout pause: by 20 s); null while it is paused", false, false },
+	  "Never outlived (on_timeout pause: by 45 s); null while it is paused", false, false },
 	{ "remaining_seconds", INTEGER, "Only while it is paused: what is left of its lifetime",
 	  true, true },
 	{ "on_timeout", STRING, "destroy or pause", false, true },

@@ -35,8 +35,9 @@
 #define END_RETRY_MS	      5000
 
 /* A sandbox that is paused at its deadline runs that much longer than its lifetime at most, until
- * its commands are held still: whoever dies, because its warden gets no later deadline. */
-#define PAUSE_GRACE_MS 20000
+ * its commands are held still: whoever dies, because its warden gets no later deadline. Enough for
+ * two attempts on a host that is busy; no whole minute, which would look like an extension. */
+#define PAUSE_GRACE_MS 45000
 
 struct exec_view;
 struct manifest;
