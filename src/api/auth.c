@@ -79,11 +79,10 @@ static bool host_is_allowed(const char *host, const char *const *allowed)
 	return false;
 }
 
-int auth_check_origin(const struct http_request *req, const char *const *allowed_hosts,
-		      struct err *err)
+int auth_check_host(const struct http_request *req, const char *const *allowed_hosts,
+		    struct err *err)
 {
 	const char *host = http_header(req, "Host");
-	const char *origin = http_header(req, "Origin");
 
 	if (!auth_host_valid(host))
 		return err_code(err, -EINVAL, "invalid_host", "the Host header is %s",
@@ -96,6 +95,18 @@ int auth_check_origin(const struct http_request *req, const char *const *allowed
 		return err_hint(err, "use localhost, 127.0.0.1 or [::1], or add the name to "
 				     "allowed_hosts in section [server] of the configuration");
 	}
+	return 0;
+}
+
+int auth_check_origin(const struct http_request *req, const char *const *allowed_hosts,
+		      struct err *err)
+{
+	const char *host = http_header(req, "Host");
+	const char *origin = http_header(req, "Origin");
+	int rc = auth_check_host(req, allowed_hosts, err);
+
+	if (rc < 0)
+		return rc;
 	if (origin && !auth_origin_is_same(origin, host, http_is_tls(req)))
 		return err_code(
 			err, -EPERM, "forbidden_origin",

@@ -19,6 +19,9 @@
 int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,
 		   struct err *err);
 
+/* The first half of auth_check_origin: Host alone. */
+int auth_check_host(const struct http_request *req, const char *const *allowed_hosts,
+		    struct err *err);
 /* Host and Origin. On a loopback address only localhost, 127.0.0.1, [::1] (with any port) and the
  * names in allowed_hosts (NULL-terminated, may be NULL) are served, against DNS rebinding; on
  * others any well-formed Host. An Origin must be absent or that of this very server. 0; -EINVAL

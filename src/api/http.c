@@ -27,7 +27,7 @@
 /* URI and headers of a request, and the send buffer of its answer. Above 32 KiB libmicrohttpd
  * 0.9.75 maps it, so that it is untouched until needed and goes back to the system with the
  * connection. */
-#define CONNECTION_MEMORY_BYTES (36u * 1024)
+#define CONNECTION_MEMORY_BYTES (64u * 1024)
 
 union address {
 	struct sockaddr any;
@@ -120,8 +120,8 @@ static void log_from_mhd(void *arg, const char *fmt, va_list ap)
 static int start_daemon(struct http_server *server, struct err *err)
 {
 	const struct http_config *config = &server->config;
-	unsigned int flags =
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+	unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+			     MHD_ALLOW_UPGRADE | MHD_USE_ERROR_LOG;
 	struct MHD_OptionItem tls[] = {
 		{ MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)config->tls_cert_pem },
 		{ MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)config->tls_key_pem },

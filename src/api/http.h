@@ -5,6 +5,10 @@
  * resumed with its answer. A stream (SSE) holds neither a worker nor a thread: whoever has
  * something to say appends to it.
  *
+ * A request may be passed on instead of being read whole (a preview of a guest's server): it is
+ * handed over after its headers, its body is taken in pieces, its answer is sent in pieces, and its
+ * connection may be upgraded. Whoever passes it on bounds what waits in either direction.
+ *
  * Refused here, before a handler sees it (400, connection closed): header names that are no tokens,
  * repeated Host, Authorization, Content-Length, Content-Type, Transfer-Encoding or Origin,
  * Content-Length together with Transfer-Encoding, any Transfer-Encoding but chunked.
@@ -43,6 +47,9 @@ struct http_config {
 	struct loop *loop; /* started; for heartbeats, deadlines and disconnects */
 	struct pool *pool;
 	http_handler_fn handler;
+	/* [libmicrohttpd's thread, must not block] Whether a request, of which the headers are
+	 * known, is passed on. NULL: none is. */
+	bool (*passes)(void *arg, const struct http_request *req);
 	void *arg;
 };
 
@@ -67,6 +74,10 @@ const char *http_header(const struct http_request *req,
 					      after the answer began */
 /* Number of headers of this name. */
 size_t http_header_count(const struct http_request *req, const char *name);
+/* Calls fn for each header, in order; names are tokens, values may hold any byte but NUL. */
+void http_header_each(const struct http_request *req,
+		      void (*fn)(void *arg, const char *name, const char *value), void *arg);
+const char *http_query(const struct http_request *req); /* as sent; NULL: none */
 /* Calls fn for each query parameter, decoded; a parameter may hold any bytes (len). */
 void http_query_each(const struct http_request *req,
 		     void (*fn)(void *arg, const char *key, const char *value, size_t len),
@@ -110,3 +121,38 @@ struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbea
 bool http_stream_write(struct http_stream *stream, const void *data, size_t len);
 /* Any thread, once: everything queued is sent, then the answer ends. Frees the stream. */
 void http_stream_end(struct http_stream *stream);
+
+/* ---- requests that are passed on ---- */
+
+#define HTTP_PASS_QUEUE_BYTES (64u * 1024) /* of a body that wait to be taken */
+
+bool http_is_passed(const struct http_request *req);
+bool http_has_body(const struct http_request *req);
+/* Any thread, once, before the answer. Lets the body come. ready is called on the loop's thread
+ * when there is something to take, or nothing any more; not after the answer's end has returned. */
+void http_body_begin(struct http_request *req, void (*ready)(void *arg), void *arg);
+/* Any thread. Takes up to max bytes of the body. *ret_whole: none will follow. */
+size_t http_body_take(struct http_request *req, void *out, size_t max, bool *ret_whole);
+
+struct http_answer {
+	unsigned int status;
+	const struct http_extra_header *headers; /* but for those that are about the connection */
+	size_t n_headers;
+	bool has_length, has_body; /* without a length, the end is marked in the transfer */
+	uint64_t length;
+};
+/* Starts an answer that comes in pieces, with http_stream_write and http_stream_end. What of the
+ * body has not come yet is read and dropped. drained as in http_stream_begin. Any thread. */
+struct http_stream *http_answer_begin(struct http_request *req, const struct http_answer *answer,
+				      void (*drained)(void *arg, size_t bytes), void *arg);
+/* As http_stream_end, but the client shall see that the answer was cut off. */
+void http_stream_cut(struct http_stream *stream);
+
+/* Answers 101 and hands the connection over: upgraded is called on the loop's thread with a
+ * descriptor (not blocking, not to be closed) and what the client has sent already. Then, or when
+ * on_disconnect has been called, http_upgrade_end. Any thread. */
+typedef void (*http_upgraded_fn)(void *arg, int fd, const void *data, size_t len);
+void http_upgrade(struct http_request *req, const struct http_extra_header *headers, size_t n,
+		  http_upgraded_fn upgraded, void *arg);
+/* Loop's thread, once: the connection is closed, the descriptor no longer the caller's. */
+void http_upgrade_end(struct http_request *req);

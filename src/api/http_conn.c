@@ -4,7 +4,8 @@
  * libmicrohttpd's own time-out is about silence, so a client that sends a byte now and then would
  * hold its connection for ever. The sweep bounds the whole instead: a header block must be complete
  * header_timeout_ms after its first byte was seen, a body may pause no longer than that and take no
- * longer than BODY_TIMEOUT_FACTOR times that, and a connection without a request ends after
+ * longer than BODY_TIMEOUT_FACTOR times that (one that is passed on may take as long as it pleases,
+ * but not pause while somebody waits for it), and a connection without a request ends after
  * idle_timeout_ms. Whether a first byte came is asked of the kernel (TCP_INFO), as libmicrohttpd
  * reports complete header blocks only.
  *
@@ -78,7 +79,7 @@ static struct http_conn *conn_new(struct MHD_Connection *mhd)
 {
 	struct http_conn *conn = xcalloc(1, sizeof(*conn));
 	const union MHD_ConnectionInfo *info;
-	const int on = 1;
+	const int on = 1, idle_s = 60, interval_s = 15, probes = 4;
 
 	info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 	conn->fd = info ? info->connect_fd : -1;
@@ -87,6 +88,12 @@ static struct http_conn *conn_new(struct MHD_Connection *mhd)
 	conn->loopback = served_on_loopback(conn->fd);
 	conn->phase_since_ms = clock_boottime_ms();
 	setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Clients that vanished without a word: streams and upgraded connections may be silent for
+	 * as long as they please. */
+	setsockopt(conn->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(conn->fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 	return conn;
 }
 
@@ -175,6 +182,8 @@ void http_conn_sweep(struct http_server *server, int64_t now_ms)
 		else if (conn->phase == CONN_BODY &&
 			 (now_ms - conn->phase_since_ms > gap_ms ||
 			  now_ms - conn->body_since_ms > BODY_TIMEOUT_FACTOR * gap_ms))
+			conn_cut(server, conn, true);
+		else if (conn->phase == CONN_PASS && now_ms - conn->phase_since_ms > gap_ms)
 			conn_cut(server, conn, true);
 	}
 }

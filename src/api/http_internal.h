@@ -26,9 +26,11 @@ struct http_conn { /* one client connection; freed by libmicrohttpd's close noti
 		CONN_IDLE, /* no complete header block since the connection began or the last answer
 			    */
 		CONN_BODY, /* the body is being read */
+		CONN_PASS, /* a body that is passed on is being read, as fast as it is taken */
 		CONN_BUSY, /* handed over, or being answered */
 	} phase;
-	int64_t phase_since_ms; /* start of the phase; in CONN_BODY: of the last bytes */
+	int64_t phase_since_ms; /* start of the phase; in CONN_BODY and CONN_PASS: of the last bytes
+				 */
 	int64_t body_since_ms;
 	int64_t header_since_ms; /* 0: no byte of a next request was seen yet */
 	uint64_t bytes_received; /* when the connection became idle */
@@ -43,10 +45,36 @@ struct http_stream {
 	int64_t heartbeat_ms;
 	int64_t last_sent_ms;
 	bool ended;
+	bool cut; /* after what is queued, the client sees that it was not all */
 	void (*drained)(void *arg, size_t bytes);
 	void *drained_arg;
 	size_t drained_bytes; /* left for the client and not reported yet */
 	bool drained_posted;
+};
+
+/* What a request that is passed on has more. Its body waits in the request's buffer. */
+struct http_pass {
+	bool on;
+	bool has_body;
+	/* under the request's lock */
+	bool begun;   /* libmicrohttpd has gone on from the headers */
+	bool wanted;  /* the handler lets the body come */
+	bool full;    /* the connection is suspended because the queue is full */
+	bool whole;   /* nothing will follow */
+	size_t taken; /* of the buffer */
+	bool ready_posted;
+	/* under callback_lock */
+	void (*ready)(void *arg);
+	void *ready_arg;
+};
+
+struct http_upgrade {
+	struct MHD_UpgradeResponseHandle *handle; /* lock: while the connection is the handler's */
+	bool ended;				  /* lock */
+	http_upgraded_fn upgraded;		  /* under callback_lock */
+	void *arg;
+	int fd;
+	struct buf early; /* what came with the request */
 };
 
 struct http_request {
@@ -65,6 +93,8 @@ struct http_request {
 	struct buf body;
 	uint64_t dropped_bytes;
 	bool body_too_large;
+	struct http_pass pass;
+	struct http_upgrade upgrade;
 
 	pthread_mutex_t lock; /* guards what follows */
 	enum http_phase { HTTP_HEADERS, HTTP_BODY, HTTP_HANDED, HTTP_ANSWERED, HTTP_DONE } phase;
@@ -135,9 +165,21 @@ void http_request_gone(struct http_request *req);    /* any thread, no lock held
 void http_request_abandon(struct http_request *req); /* any thread, no lock held */
 /* The handler's side is done with the request: drops its reference. */
 void http_request_release(struct http_request *req);
+/* After this has returned none of the handler's callbacks runs, or will. */
+void http_request_silence(struct http_request *req);
+/* libmicrohttpd's thread, no lock held: the answer that is set. */
+enum MHD_Result http_request_queue_answer(struct http_request *req);
+/* Sets the answer (stolen) and lets the connection go on, if somebody still waits for it. */
+void http_request_answer(struct http_request *req, unsigned int status,
+			 struct MHD_Response *response);
+#define HTTP_BODY_DROP_MAX_BYTES (16u << 20)
 void http_response_headers(struct http_request *req, struct MHD_Response *response,
 			   const char *content_type, const struct http_extra_header *headers,
 			   size_t n);
+
+/* ---- http_pass.c ---- */
+/* libmicrohttpd's thread: what follows the headers of a request that is passed on. */
+enum MHD_Result http_pass_access(struct http_request *req, const char *data, size_t *data_size);
 
 /* ---- http_stream.c ---- */
 void http_stream_heartbeat(struct http_stream *stream, int64_t now_ms);

@@ -40,6 +40,11 @@ int http_unescape(const char *text, size_t len, bool plus, struct buf *out)
 	return 0;
 }
 
+const char *http_query(const struct http_request *req)
+{
+	return req->query;
+}
+
 void http_query_each(const struct http_request *req,
 		     void (*fn)(void *arg, const char *key, const char *value, size_t len),
 		     void *arg)

@@ -19,10 +19,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 
-/* How much of a body beyond the cap is read and dropped, so that the client gets to read the answer
- * instead of a reset connection. */
-#define BODY_DROP_MAX_BYTES (16u << 20)
-#define LOG_PATH_MAX	    200
+#define LOG_PATH_MAX 200
 
 /* ---- life ---- */
 
@@ -74,6 +71,7 @@ void http_request_unref(struct http_request *req)
 	if (req->stream)
 		http_stream_free(req->stream);
 	buf_clear(&req->body);
+	buf_clear(&req->upgrade.early);
 	free(req->path);
 	pthread_mutex_destroy(&req->lock);
 	pthread_mutex_destroy(&req->callback_lock);
@@ -155,16 +153,18 @@ static struct MHD_Response *response_from_buf(struct buf *body)
 	return response;
 }
 
-void http_respond(struct http_request *req, unsigned int status, const char *content_type,
-		  struct buf *body, const struct http_extra_header *headers, size_t n_headers)
+void http_request_silence(struct http_request *req)
 {
-	struct MHD_Response *response = response_from_buf(body);
-
-	http_response_headers(req, response, content_type, headers, n_headers);
 	pthread_mutex_lock(&req->callback_lock);
 	req->on_disconnect = NULL;
+	req->pass.ready = NULL;
+	req->upgrade.upgraded = NULL;
 	pthread_mutex_unlock(&req->callback_lock);
+}
 
+void http_request_answer(struct http_request *req, unsigned int status,
+			 struct MHD_Response *response)
+{
 	pthread_mutex_lock(&req->lock);
 	if (req->phase == HTTP_HANDED && !req->abandoned) {
 		req->phase = HTTP_ANSWERED;
@@ -175,6 +175,16 @@ void http_respond(struct http_request *req, unsigned int status, const char *con
 	pthread_mutex_unlock(&req->lock);
 	if (response)
 		MHD_destroy_response(response);
+}
+
+void http_respond(struct http_request *req, unsigned int status, const char *content_type,
+		  struct buf *body, const struct http_extra_header *headers, size_t n_headers)
+{
+	struct MHD_Response *response = response_from_buf(body);
+
+	http_response_headers(req, response, content_type, headers, n_headers);
+	http_request_silence(req);
+	http_request_answer(req, status, response);
 	http_request_release(req);
 }
 
@@ -286,33 +296,6 @@ static void choose_request_id(struct http_request *req)
 	rand_hex(req->request_id + 4, 16);
 }
 
-static enum MHD_Result request_begin(struct http_request *req, const char *method)
-{
-	const struct http_config *config = &req->server->config;
-	const char *length_text, *error;
-	int64_t length = 0;
-
-	str_copy(req->method, sizeof(req->method), method);
-	req->is_head = str_eq(method, "HEAD");
-	choose_request_id(req);
-	http_conn_set_phase(req->server, req->conn, CONN_BODY);
-	error = framing_error(req);
-	if (error)
-		return refuse_framing(req, error);
-	length_text = http_header(req, "Content-Length");
-	if (length_text && str_to_i64(length_text, &length) < 0)
-		return refuse_framing(req, "Content-Length is not a number");
-	if ((uint64_t)length > config->body_max_bytes) {
-		req->body_too_large = true;
-		if ((uint64_t)length > config->body_max_bytes + BODY_DROP_MAX_BYTES ||
-		    http_header(req, "Expect"))
-			return refuse(req, 413, "Content Too Large", "request_too_large",
-				      "the body is larger than this server accepts");
-	}
-	req->phase = HTTP_BODY;
-	return MHD_YES;
-}
-
 /* ---- body and hand-over ---- */
 
 static enum MHD_Result take_body(struct http_request *req, const char *data, size_t *data_size)
@@ -327,7 +310,7 @@ static enum MHD_Result take_body(struct http_request *req, const char *data, siz
 	if (req->body_too_large) {
 		req->close_after = true;
 		req->dropped_bytes += *data_size;
-		if (req->dropped_bytes > config->body_max_bytes + BODY_DROP_MAX_BYTES)
+		if (req->dropped_bytes > config->body_max_bytes + HTTP_BODY_DROP_MAX_BYTES)
 			return MHD_NO;
 	} else {
 		buf_append(&req->body, data, *data_size);
@@ -401,7 +384,39 @@ static enum MHD_Result hand_over(struct http_request *req)
 	return MHD_YES;
 }
 
-static enum MHD_Result queue_answer(struct http_request *req)
+static enum MHD_Result request_begin(struct http_request *req, const char *method)
+{
+	const struct http_config *config = &req->server->config;
+	const char *length_text, *error;
+	int64_t length = 0;
+
+	str_copy(req->method, sizeof(req->method), method);
+	req->is_head = str_eq(method, "HEAD");
+	choose_request_id(req);
+	http_conn_set_phase(req->server, req->conn, CONN_BODY);
+	error = framing_error(req);
+	if (error)
+		return refuse_framing(req, error);
+	length_text = http_header(req, "Content-Length");
+	if (length_text && str_to_i64(length_text, &length) < 0)
+		return refuse_framing(req, "Content-Length is not a number");
+	if (config->passes && config->passes(config->arg, req)) {
+		req->pass.on = true;
+		req->pass.has_body = length > 0 || http_header(req, "Transfer-Encoding");
+		return hand_over(req);
+	}
+	if ((uint64_t)length > config->body_max_bytes) {
+		req->body_too_large = true;
+		if ((uint64_t)length > config->body_max_bytes + HTTP_BODY_DROP_MAX_BYTES ||
+		    http_header(req, "Expect"))
+			return refuse(req, 413, "Content Too Large", "request_too_large",
+				      "the body is larger than this server accepts");
+	}
+	req->phase = HTTP_BODY;
+	return MHD_YES;
+}
+
+enum MHD_Result http_request_queue_answer(struct http_request *req)
 {
 	struct MHD_Response *response;
 	unsigned int status;
@@ -440,7 +455,8 @@ enum MHD_Result http_request_access(void *arg, struct MHD_Connection *mhd, const
 		return *data_size ? take_body(req, data, data_size) : hand_over(req);
 	case HTTP_HANDED:
 	case HTTP_ANSWERED:
-		return queue_answer(req);
+		return req->pass.on ? http_pass_access(req, data, data_size)
+				    : http_request_queue_answer(req);
 	case HTTP_DONE:
 		break;
 	}
@@ -475,6 +491,7 @@ void http_request_completed(void *arg, struct MHD_Connection *mhd, void **contex
 	pthread_mutex_lock(&req->lock);
 	req->mhd = NULL;
 	req->suspended = false;
+	req->upgrade.handle = NULL;
 	req->phase = HTTP_DONE;
 	pthread_mutex_unlock(&req->lock);
 	if (req->status)
@@ -555,6 +572,29 @@ const char *http_path(const struct http_request *req)
 const char *http_header(const struct http_request *req, const char *name)
 {
 	return req->mhd ? MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, name) : NULL;
+}
+
+struct header_visit {
+	void (*fn)(void *arg, const char *name, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result visit_header(void *arg, enum MHD_ValueKind kind, const char *key,
+				    const char *value)
+{
+	const struct header_visit *visit = arg;
+
+	visit->fn(visit->arg, key, value ? value : "");
+	return MHD_YES;
+}
+
+void http_header_each(const struct http_request *req,
+		      void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	struct header_visit visit = { fn, arg };
+
+	if (req->mhd)
+		MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, visit_header, &visit);
 }
 
 struct header_count {

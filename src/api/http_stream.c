@@ -1,9 +1,9 @@
 /*
- * Streams. Whoever has something to say appends to the stream's queue and wakes the connection;
- * libmicrohttpd's reader takes from the queue and suspends the connection when it is empty. How
- * much left for the client is reported to the source on the loop's thread, in one report for as
- * many reads as came together. The queue is bounded by the source's own accounting of these
- * reports.
+ * Streams: server-sent events, and answers that are passed on. Whoever has something to say appends
+ * to the stream's queue and wakes the connection; libmicrohttpd's reader takes from the queue and
+ * suspends the connection when it is empty. How much left for the client is reported to the source
+ * on the loop's thread, in one report for as many reads as came together. The queue is bounded by
+ * the source's own accounting of these reports.
  */
 #include "api/http_internal.h"
 
@@ -15,6 +15,7 @@
 
 #define READ_BLOCK_BYTES    (32u * 1024)
 #define QUEUE_COMPACT_BYTES (64u * 1024)
+#define NO_HEARTBEAT	    INT64_MAX
 
 static const char heartbeat_text[] = ":\n\n";
 
@@ -81,6 +82,8 @@ static ssize_t read_stream(void *arg, uint64_t position, char *out, size_t max)
 		result = (ssize_t)take_queued(stream, out, max);
 		report = stream->drained && !stream->ended && !stream->drained_posted;
 		stream->drained_posted |= report;
+	} else if (stream->cut || (req->abandoned && req->pass.on)) {
+		result = MHD_CONTENT_READER_END_WITH_ERROR;
 	} else if (stream->ended || req->abandoned) {
 		result = MHD_CONTENT_READER_END_OF_STREAM;
 	} else {
@@ -92,25 +95,21 @@ static ssize_t read_stream(void *arg, uint64_t position, char *out, size_t max)
 	return result;
 }
 
-static struct MHD_Response *stream_response(struct http_request *req)
+static struct MHD_Response *response_made(const struct http_request *req,
+					  struct MHD_Response *response)
 {
-	const struct http_extra_header headers[] = { { "X-Accel-Buffering", "no" } };
-	struct MHD_Response *response = MHD_create_response_from_callback(
-		MHD_SIZE_UNKNOWN, READ_BLOCK_BYTES, read_stream, req, NULL);
-
-	if (!response) {
-		log_error("http stream cannot be made", "request=%s", req->request_id);
-		abort();
-	}
-	http_response_headers(req, response, "text/event-stream", headers, 1);
-	return response;
+	if (response)
+		return response;
+	log_error("http stream cannot be made", "request=%s", req->request_id);
+	abort();
 }
 
-struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbeat_ms,
-				      void (*drained)(void *arg, size_t bytes), void *arg)
+static struct http_stream *begin(struct http_request *req, unsigned int status,
+				 struct MHD_Response *response,
+				 void (*drained)(void *arg, size_t bytes), void *arg,
+				 int64_t heartbeat_ms)
 {
 	struct http_stream *stream = xcalloc(1, sizeof(*stream));
-	struct MHD_Response *response = stream_response(req);
 	struct http_server *server = req->server;
 
 	stream->req = req;
@@ -123,19 +122,42 @@ struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbea
 	TAILQ_INSERT_TAIL(&server->streams, stream, link);
 	pthread_mutex_lock(&req->lock);
 	req->stream = stream;
-	if (req->phase == HTTP_HANDED && !req->abandoned) {
-		req->phase = HTTP_ANSWERED;
-		req->status = 200;
-		req->response = STEAL(response);
-		http_request_wake(req);
-	}
 	pthread_mutex_unlock(&req->lock);
+	http_request_answer(req, status, response);
 	if (server->closing)
 		http_request_gone(req);
 	pthread_mutex_unlock(&server->lock);
-	if (response)
-		MHD_destroy_response(response);
 	return stream;
+}
+
+struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbeat_ms,
+				      void (*drained)(void *arg, size_t bytes), void *arg)
+{
+	const struct http_extra_header headers[] = { { "X-Accel-Buffering", "no" } };
+	struct MHD_Response *response = response_made(
+		req, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK_BYTES,
+						       read_stream, req, NULL));
+
+	http_response_headers(req, response, "text/event-stream", headers, 1);
+	return begin(req, 200, response, drained, arg, heartbeat_ms);
+}
+
+struct http_stream *http_answer_begin(struct http_request *req, const struct http_answer *answer,
+				      void (*drained)(void *arg, size_t bytes), void *arg)
+{
+	struct MHD_Response *response =
+		response_made(req, MHD_create_response_from_callback(
+					   answer->has_length ? answer->length : MHD_SIZE_UNKNOWN,
+					   READ_BLOCK_BYTES, read_stream, req, NULL));
+
+	/* libmicrohttpd 0.9.75 sends the end mark of the chunked coding also where it sends no
+	 * body (HEAD, 304): there the coding is forbidden to it, at the price of the connection. */
+	if (!answer->has_body && !answer->has_length)
+		MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+	for (size_t i = 0; i < answer->n_headers; i++)
+		MHD_add_response_header(response, answer->headers[i].name,
+					answer->headers[i].value);
+	return begin(req, answer->status, response, drained, arg, NO_HEARTBEAT);
 }
 
 bool http_stream_write(struct http_stream *stream, const void *data, size_t len)
@@ -173,7 +195,7 @@ void http_stream_free(struct http_stream *stream)
 	free(stream);
 }
 
-void http_stream_end(struct http_stream *stream)
+static void end(struct http_stream *stream, bool cut)
 {
 	struct http_request *req = stream->req;
 	struct http_server *server = req->server;
@@ -183,11 +205,22 @@ void http_stream_end(struct http_stream *stream)
 	pthread_mutex_unlock(&server->lock);
 
 	pthread_mutex_lock(&req->callback_lock);
-	req->on_disconnect = NULL;
+	http_request_silence(req);
 	pthread_mutex_lock(&req->lock);
 	stream->ended = true;
+	stream->cut = cut;
 	http_request_wake(req);
 	pthread_mutex_unlock(&req->lock);
 	pthread_mutex_unlock(&req->callback_lock);
 	http_request_release(req);
+}
+
+void http_stream_end(struct http_stream *stream)
+{
+	end(stream, false);
+}
+
+void http_stream_cut(struct http_stream *stream)
+{
+	end(stream, true);
 }

@@ -165,11 +165,13 @@ int preview_target_find(const char *host, const char *path, const struct preview
 	struct preview_target target = { 0 };
 	char label[LABEL_SIZE];
 
-	if (host && ((domain && label_below(host, domain->name, label)) ||
-		     (loopback && label_below(host, "localhost", label)))) {
+	bool configured = host && domain && label_below(host, domain->name, label);
+
+	if (configured || (host && loopback && label_below(host, "localhost", label))) {
 		if (parse_label(label, &target) < 0 || path[0] != '/')
 			return -EINVAL;
 		target.by_host = true;
+		target.scheme = configured && domain->scheme[0] ? domain->scheme : NULL;
 		target.rest = path;
 	} else if (!str_starts(path, PREVIEW_PATH)) {
 		return -ENOENT;

@@ -29,6 +29,7 @@ struct preview_domain {		      /* of [server] preview_domain */
 
 struct preview_target {
 	bool by_host;
+	const char *scheme; /* the domain's own; NULL: the server's */
 	char id[PREVIEW_ID_SIZE];
 	uint16_t port;
 	char prefix[64]; /* of paths, without a slash at its end; "" by host */

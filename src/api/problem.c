@@ -16,7 +16,10 @@ static const struct {
 	{ "malformed_json", 400 },
 	{ "invalid_cursor", 400 },
 	{ "invalid_host", 400 },
+	{ "bad_request", 400 },
 	{ "invalid_key", 401 },
+	{ "preview_denied", 401 },
+	{ "preview_expired", 401 },
 	{ "forbidden", 403 },
 	{ "forbidden_host", 403 },
 	{ "forbidden_origin", 403 },
@@ -46,11 +49,17 @@ static const struct {
 	{ "not_executable", 422 },
 	{ "limit_reached", 422 },
 	{ "exec_limit", 429 },
+	{ "preview_limit", 429 },
 	{ "quota_reached", 429 },
+	{ "headers_too_large", 431 },
 	{ "cancelled", 499 },
 	{ "agent_gone", 502 },
 	{ "agent_unresponsive", 502 },
+	{ "port_not_listening", 502 },
+	{ "preview_bad_answer", 502 },
+	{ "preview_unreachable", 502 },
 	{ "agent_timeout", 504 },
+	{ "preview_timeout", 504 },
 	{ "guest_resources", 503 },
 	{ "input_full", 503 },
 	{ "image_busy", 503 },
@@ -105,6 +114,7 @@ const char *problem_title(unsigned int status)
 		{ 415, "Unsupported Media Type" },
 		{ 422, "Unprocessable Content" },
 		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
 		{ 499, "Client Closed Request" },
 		{ 500, "Internal Server Error" },
 		{ 502, "Bad Gateway" },
@@ -118,6 +128,14 @@ const char *problem_title(unsigned int status)
 			return titles[i].title;
 	}
 	return "Error";
+}
+
+/* What a guest's own server did is no failure of ours. */
+static bool is_guests(const struct err *err)
+{
+	const char *code = err_code_of(err);
+
+	return str_starts(code, "preview_") || str_starts(code, "port_");
 }
 
 json_t *problem_json(unsigned int status, const struct err *err, const char *request_id)
@@ -135,7 +153,7 @@ json_t *problem_json(unsigned int status, const struct err *err, const char *req
 	if (err->hint[0])
 		json_put_str(json, "hint", err->hint);
 	json_put_str(json, "request_id", request_id);
-	if (status >= 500 && status != 503)
+	if (status >= 500 && status != 503 && !is_guests(err))
 		log_error("request failed", "request=%s code=%s error=\"%s\"", request_id,
 			  err_code_of(err), err->message);
 	return json;

@@ -67,6 +67,11 @@ static const struct number_limit numbers[] = {
 	LIMIT(standby_per_template, 0, 0, 1000),
 	LIMIT(standby_free_memory_mb_min, 2048, 0, 1024 * 1024 * 1024),
 	LIMIT(host_free_disk_mb_min, 2048, 0, 1024 * 1024 * 1024),
+	LIMIT(preview_ttl_minutes_default, 60, 1, 525600),
+	LIMIT(preview_ttl_minutes_max, 1440, 1, 525600),
+	LIMIT(preview_connections_per_sandbox, 64, 1, 10000),
+	LIMIT(preview_connect_timeout_ms, 5000, 100, 10 * MINUTE_MS),
+	LIMIT(preview_answer_timeout_ms, 5 * MINUTE_MS, 1000, 24 * 60 * MINUTE_MS),
 	LIMIT(sandbox_uid_base, 2000000, 100000, 2000000000),
 	LIMIT(sandbox_uid_count, 1000000, 1024, 100000000),
 };
@@ -234,6 +239,7 @@ int core_limits_check(const struct core_limits *l, struct err *err)
 	if (IN_ORDER(vcpus_min_milli, vcpus_max_milli) < 0 ||
 	    IN_ORDER(memory_mb_min, memory_mb_max) < 0 || IN_ORDER(disk_gb_min, disk_gb_max) < 0 ||
 	    IN_ORDER(timeout_minutes_default, timeout_minutes_max) < 0 ||
+	    IN_ORDER(preview_ttl_minutes_default, preview_ttl_minutes_max) < 0 ||
 	    IN_ORDER(output_bytes_rest, output_bytes_max) < 0 ||
 	    IN_ORDER(output_bytes_mcp, output_bytes_max) < 0)
 		return -EINVAL;

@@ -56,6 +56,10 @@ struct core_limits {
 	int64_t standby_per_template; /* sandboxes of the default shape that stand ready; 0: none */
 	int64_t standby_free_memory_mb_min; /* with less memory available they are given up */
 	int64_t host_free_disk_mb_min;	    /* below this, creating answers disk_full */
+	int64_t preview_ttl_minutes_default, preview_ttl_minutes_max; /* of links */
+	int64_t preview_connections_per_sandbox;
+	int64_t preview_connect_timeout_ms;
+	int64_t preview_answer_timeout_ms; /* silence of a guest's server before it answers */
 	int64_t sandbox_uid_base;  /* each VMM runs under a uid of its own, chosen from here … */
 	int64_t sandbox_uid_count; /* … by this many; no one else on the host may use them */
 };
