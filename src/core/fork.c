@@ -2,7 +2,9 @@
  * Forking: many children from one moment of a source.
  *
  *   1 reserve    one transaction: quota and rows (creating) of all children
- *   2 take       the source's state into STATE/forks/<name>; it stands still meanwhile, if it runs
+ *   2 take       the source's state into STATE/forks/<name>; it stands still meanwhile, if it runs.
+ *                The memory of one that runs is not written down: it goes from a buffer into the
+ *                children
  *   3 start      each child, in parallel: links to the saved files, a copy of the disk, its VM, its
  *                identity
  *   4 publish    one transaction: the rows of all children are running
@@ -26,6 +28,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "snapshot/delta.h"
 #include "snapshot/parallel.h"
 
 #define MINUTE_MS     60000LL
@@ -47,6 +50,7 @@ struct fork {
 	struct sandbox *source;
 	struct sandbox_row source_row;
 	char *dir;
+	struct delta_capture *capture; /* the source's memory, unless it is in dir */
 	struct fork_child children[FORK_COUNT_MAX];
 	size_t n;
 	atomic_size_t next; /* child to start */
@@ -60,6 +64,7 @@ static void fork_clear(struct fork *f)
 	}
 	sandbox_row_clear(&f->source_row);
 	sandbox_unref(f->source);
+	delta_capture_free(f->capture);
 	if (f->dir)
 		tree_remove(f->dir);
 	free(f->dir);
@@ -191,7 +196,8 @@ static int reserve_and_take(struct fork *f, int64_t *ret_held_ms, struct err *er
 	if (r == 0)
 		r = make_dir(f, err);
 	if (r == 0)
-		r = saved_take(f->source, &f->source_row, f->dir, false, ret_held_ms, err);
+		r = saved_take(f->source, &f->source_row, f->dir, false, &f->capture, ret_held_ms,
+			       err);
 	abort_point("fork.taken");
 	return r;
 }
@@ -207,7 +213,7 @@ static int start_child(struct fork *f, struct fork_child *child, struct err *err
 
 	if (r < 0)
 		return err_set(err, r, "make the directory '%s': %s", sb->pause_dir, strerror(-r));
-	r = saved_link(f->dir, sb->pause_dir, err);
+	r = saved_link(f->dir, sb->pause_dir, !f->capture, err);
 	if (r == 0)
 		r = start_copy_disk(disk, sb->disk_path, err);
 	if (r == 0 && sandbox_end_wanted(sb))
@@ -216,6 +222,7 @@ static int start_child(struct fork *f, struct fork_child *child, struct err *err
 	if (r < 0)
 		return r;
 	saved_start_init(&saved, sb, &child->row, child->row.generation);
+	saved.from.capture = f->capture;
 	r = start_sandbox(sb, &saved.from, err);
 	saved_start_clear(&saved);
 	abort_point("fork.started");
@@ -242,6 +249,7 @@ static void start_some(void *arg)
 static int start_children(struct fork *f, struct err *err)
 {
 	parallel_run(f->n < START_AT_ONCE ? (unsigned int)f->n : START_AT_ONCE, start_some, f);
+	delta_capture_free(STEAL(f->capture));
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->children[i].result < 0) {
 			if (err)

@@ -39,6 +39,7 @@
  * two attempts on a host that is busy; no whole minute, which would look like an extension. */
 #define PAUSE_GRACE_MS 45000
 
+struct delta_capture;
 struct exec_view;
 struct manifest;
 struct manifest_base;
@@ -312,7 +313,9 @@ struct start_from {
 	const char *root_path;	  /* the image's file */
 	const char *memory_path;  /* the template's memory */
 	const char *devices_path; /* the state of the VM's devices */
-	const char *delta_path;	  /* how the memory differs from the template's; NULL: not at all */
+	const char
+		*delta_path; /* how the memory differs from the template's; NULL: not at all, or */
+	const struct delta_capture *capture; /* as was taken of another a moment ago */
 };
 /* [worker, op_lock] Starts the sandbox's VM over its disk, which must be there, and hands over its
  * identity. After a failure there may be a VM, which is the caller's to end. */
@@ -395,9 +398,11 @@ void sandbox_recover_hold(struct sandbox *sb);
 int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
 		uint64_t reserve_bytes, struct err *err);
 /* [worker, op_lock] Writes devices, memory and disk of a running (held for this time) or paused
- * sandbox into the directory. *ret_held_ms is how long it stood still. */
+ * sandbox into the directory. *ret_held_ms is how long it stood still. With ret_capture (may be
+ * NULL) the memory of a running one may come there instead, and then not into the directory; freed
+ * by the caller. */
 int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
-	       int64_t *ret_held_ms, struct err *err);
+	       struct delta_capture **ret_capture, int64_t *ret_held_ms, struct err *err);
 /* The manifest of a state of this sandbox, but for its files. */
 int saved_describe(const struct core *core, const struct sandbox_row *row, const char *id,
 		   const char *kind, struct manifest *ret, struct err *err);
@@ -407,8 +412,9 @@ int saved_check(const struct core *core, const char *dir, const char *id, const 
 		struct manifest *ret, struct err *err);
 /* "<sandbox>.<generation>": which pause of which sandbox. */
 void saved_pause_id(const struct sandbox_row *row, char out[65]);
-/* Gives the directory to the files memory and devices of another one, by links. */
-int saved_link(const char *from_dir, const char *to_dir, struct err *err);
+/* Gives the directory to the files memory (unless it is elsewhere) and devices of another one, by
+ * links. */
+int saved_link(const char *from_dir, const char *to_dir, bool with_memory, struct err *err);
 
 /* Starting from what lies in the sandbox's pause directory. */
 struct saved_start {

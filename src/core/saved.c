@@ -131,11 +131,11 @@ int saved_write(struct sandbox *sb, const struct sandbox_row *row, const char *p
 	return r;
 }
 
-int saved_link(const char *from_dir, const char *to_dir, struct err *err)
+int saved_link(const char *from_dir, const char *to_dir, bool with_memory, struct err *err)
 {
-	const char *const names[] = { SAVED_MEMORY, SAVED_DEVICES };
+	const char *const names[] = { SAVED_DEVICES, SAVED_MEMORY };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+	for (size_t i = 0; i < (with_memory ? 2 : 1); i++) {
 		_cleanup_free_ char *from = xasprintf("%s/%s", from_dir, names[i]);
 		_cleanup_free_ char *to = xasprintf("%s/%s", to_dir, names[i]);
 
@@ -146,7 +146,7 @@ int saved_link(const char *from_dir, const char *to_dir, struct err *err)
 	return 0;
 }
 
-/* A copy of its written memory is made while it stands still, and written down while it goes on.
+/* A copy of its written memory is made while it stands still, and used while it goes on.
  * Where there is not the memory for that, or too much is written, it stands still for the writing
  * too. */
 static void prepare_capture(struct sandbox *sb, struct memory *memory)
@@ -216,7 +216,8 @@ static int64_t say_held(const struct sandbox *sb, const struct held_times *times
 }
 
 static int take_running(struct sandbox *sb, const struct sandbox_row *row, const char *path,
-			bool durable, int64_t *ret_held_ms, struct err *err)
+			bool durable, struct delta_capture **ret_capture, int64_t *ret_held_ms,
+			struct err *err)
 {
 	uint64_t reserve = (uint64_t)sb->core->limits.host_free_disk_mb_min << 20;
 	_cleanup_(memory_clear) struct memory memory = MEMORY_INIT;
@@ -236,9 +237,12 @@ static int take_running(struct sandbox *sb, const struct sandbox_row *row, const
 	sandbox_let_go(sb);
 	times.gone_on_us = clock_boottime_us();
 	*ret_held_ms = say_held(sb, &times);
-	if (r == 0 && memory.capture)
-		r = write_memory(sb, &memory, path, durable, err);
-	return r;
+	if (r < 0 || !memory.capture)
+		return r;
+	if (!ret_capture)
+		return write_memory(sb, &memory, path, durable, err);
+	*ret_capture = STEAL(memory.capture);
+	return 0;
 }
 
 static int take_paused(struct sandbox *sb, const struct sandbox_row *row, const char *path,
@@ -254,17 +258,17 @@ static int take_paused(struct sandbox *sb, const struct sandbox_row *row, const 
 	saved_pause_id(row, id);
 	r = saved_check(sb->core, sb->pause_dir, id, row->template_key, &manifest, err);
 	if (r == 0)
-		r = saved_link(sb->pause_dir, path, err);
+		r = saved_link(sb->pause_dir, path, true, err);
 	return r < 0 ? r : start_copy_disk(sb->disk_path, disk, err);
 }
 
 int saved_take(struct sandbox *sb, const struct sandbox_row *row, const char *path, bool durable,
-	       int64_t *ret_held_ms, struct err *err)
+	       struct delta_capture **ret_capture, int64_t *ret_held_ms, struct err *err)
 {
 	*ret_held_ms = 0;
 	if (sandbox_status(sb) == SANDBOX_PAUSED)
 		return take_paused(sb, row, path, err);
-	return take_running(sb, row, path, durable, ret_held_ms, err);
+	return take_running(sb, row, path, durable, ret_capture, ret_held_ms, err);
 }
 
 /* ---- what it is, and whether it still is ---- */

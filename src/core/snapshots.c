@@ -151,7 +151,7 @@ static int make_files(struct sandbox *source, const struct sandbox_row *source_r
 	if (r == 0)
 		r = snapshot_draft(dir, &draft, err);
 	if (r == 0)
-		r = saved_take(source, source_row, draft.path, true, &held_ms, err);
+		r = saved_take(source, source_row, draft.path, true, NULL, &held_ms, err);
 	abort_point("snapshot.taken");
 	if (r == 0)
 		r = seal(&draft, &manifest, err);
@@ -306,7 +306,7 @@ static int take_files(struct core *core, const struct snapshot_row *row, struct 
 	r = dir_make(sb->pause_dir, 0700);
 	if (r < 0)
 		return err_set(err, r, "make the directory '%s': %s", sb->pause_dir, strerror(-r));
-	r = saved_link(dir, sb->pause_dir, err);
+	r = saved_link(dir, sb->pause_dir, true, err);
 	return r < 0 ? r : start_copy_disk(disk, sb->disk_path, err);
 }
 

@@ -34,8 +34,12 @@ static int fill_memory(void *arg, pid_t vmm_pid, struct err *err)
 {
 	const struct start_from *from = arg;
 	struct delta_stats stats;
-	int r = delta_load(vmm_pid, from->memory_path, from->delta_path, NULL, &stats, err);
+	int r;
 
+	if (from->capture)
+		r = delta_capture_load(from->capture, vmm_pid, &stats, err);
+	else
+		r = delta_load(vmm_pid, from->memory_path, from->delta_path, NULL, &stats, err);
 	if (r == 0)
 		log_debug("memory filled", "sandbox=%s pages=%llu duration_us=%lld", from->row->id,
 			  (unsigned long long)stats.data_pages, (long long)stats.total_us);
@@ -59,7 +63,7 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 		.uid = (uid_t)row->uid,
 		.expires_boottime_ms = sb->expires_boottime_ms,
 		.freeze_at_deadline = row->pause_on_timeout,
-		.fill_memory = from->delta_path ? fill_memory : NULL,
+		.fill_memory = from->delta_path || from->capture ? fill_memory : NULL,
 		.fill_memory_arg = (void *)from,
 	};
 	int r = dir_make(sb->run_dir, 0700);

@@ -73,6 +73,10 @@ int delta_capture_take(struct delta_capture *capture, struct err *err);
 int delta_capture_write(struct delta_capture *capture, const char *path,
 			const struct delta_options *options, struct delta_stats *ret,
 			struct err *err);
+/* Makes a process's memory equal to what was taken and not written yet, as delta_load does from a
+ * file: any number of times, also at once. After any error the process must be ended. */
+int delta_capture_load(const struct delta_capture *capture, pid_t pid, struct delta_stats *ret,
+		       struct err *err);
 void delta_capture_free(struct delta_capture *capture); /* NULL is fine */
 
 /* Makes the process's memory equal to the saved one, also where it has written pages itself. Codes:

@@ -2,12 +2,7 @@
  * Restoring written pages, and checking delta files.
  *
  * A worker takes the next segment, reads its data, checks its hash and writes each extent into the
- * process through /proc/PID/mem: that descriptor is bound to the process's memory, so that no
- * reused pid can send the bytes astray (it measured within a tenth of process_vm_writev in CPU
- * time, as nearly all of it goes into the copy-on-write faults).
- *
- * Pages that the new process has written before (firmware, a kernel image) are first set back to
- * the base file's content: without that they would differ from the saved memory.
+ * process (delta_target.h), whose own pages were set back before.
  */
 #include "snapshot/delta.h"
 
@@ -25,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "snapshot/delta_target.h"
 #include "snapshot/parallel.h"
 
 /* Where a segment's extents and data begin. */
@@ -41,9 +37,7 @@ struct load {
 	void *table_bytes;
 	struct delta_table table;
 	struct start *starts;
-	const struct mapping_set *mappings; /* NULL: only check */
-	int mem_fd;			    /* the process's memory */
-	int memory_fd;			    /* the base file; borrowed */
+	const struct delta_target *target; /* NULL: only check */
 	atomic_size_t next;
 	pthread_mutex_t lock; /* for the rest */
 	struct err err;
@@ -137,58 +131,11 @@ static void load_clear(struct load *load)
 {
 	if (load->fd >= 0)
 		close(load->fd);
-	if (load->mem_fd >= 0)
-		close(load->mem_fd);
 	free(load->table_bytes);
 	free(load->starts);
 }
 
-/* ---- writing into the process ---- */
-
-static int write_memory(const struct load *load, uint64_t offset, const uint8_t *data, size_t len,
-			struct err *err)
-{
-	while (len > 0) {
-		const struct mapping *mapping = mapping_at(load->mappings, offset);
-		uint64_t inside = offset - mapping->offset;
-		size_t part =
-			mapping->bytes - inside < len ? (size_t)(mapping->bytes - inside) : len;
-		ssize_t n = pwrite(load->mem_fd, data, part, (off_t)(mapping->address + inside));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) /* 0: its memory is gone, as it has ended */
-			return err_set(err, n < 0 ? -errno : -ESRCH,
-				       "cannot write the process's memory at %" PRIu64 ": %s",
-				       offset, strerrordesc_np(n < 0 ? errno : ESRCH));
-		offset += (uint64_t)n;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/* Zeros are only written where the base file has something else: elsewhere they would only cost the
- * process a page of its own. */
-static int write_zeros(const struct load *load, uint64_t offset, size_t len, struct err *err)
-{
-	const size_t page_bytes = load->header.page_bytes;
-	uint8_t page[DELTA_PAGE_BYTES_MAX];
-	int r = 0;
-
-	for (size_t at = 0; at < len && r == 0; at += page_bytes) {
-		ssize_t n = pread(load->memory_fd, page, page_bytes, (off_t)(offset + at));
-
-		if (n != (ssize_t)page_bytes)
-			return err_set(err, -EIO, "cannot read the memory file at %" PRIu64,
-				       offset + at);
-		if (!delta_is_zero(page, page_bytes)) {
-			memset(page, 0, page_bytes);
-			r = write_memory(load, offset + at, page, page_bytes, err);
-		}
-	}
-	return r;
-}
+/* ---- one segment ---- */
 
 static int load_segment(struct load *load, size_t index, uint8_t *buffer, struct err *err)
 {
@@ -205,16 +152,17 @@ static int load_segment(struct load *load, size_t index, uint8_t *buffer, struct
 	hash_bytes(buffer, segment->data_pages * page_bytes, hash);
 	if (memcmp(hash, segment->hash, HASH_SIZE) != 0)
 		return damaged(err, "the checksum of its pages is wrong");
-	for (uint32_t i = 0; load->mappings && i < segment->n_extents && r == 0; i++) {
+	for (uint32_t i = 0; load->target && i < segment->n_extents && r == 0; i++) {
 		const struct delta_extent *extent =
 			&load->table.extents[load->starts[index].extent + i];
 		size_t len = extent->pages * page_bytes;
 
 		if (extent->kind == DELTA_ZERO) {
-			r = write_zeros(load, extent->page * page_bytes, len, err);
+			r = delta_target_write_zeros(load->target, extent->page * page_bytes, len,
+						     err);
 			continue;
 		}
-		r = write_memory(load, extent->page * page_bytes, data, len, err);
+		r = delta_target_write(load->target, extent->page * page_bytes, data, len, err);
 		data += len;
 	}
 	return r;
@@ -262,31 +210,6 @@ static int load_segments(struct load *load, const struct delta_options *options,
 	return load->failed;
 }
 
-/* Sets the pages that the process has written back to what the base file has. */
-static int undo_written(struct load *load, const struct process *process, enum dirty_method method,
-			uint64_t *ret_pages, struct err *err)
-{
-	_cleanup_(dirty_set_clear) struct dirty_set dirty = DIRTY_SET_INIT;
-	const size_t page_bytes = load->header.page_bytes;
-	_cleanup_free_ uint8_t *page = xmalloc(page_bytes);
-	int r;
-
-	r = dirty_find(process, load->mappings, method, &dirty, err);
-	for (size_t i = 0; i < dirty.n && r == 0; i++)
-		for (uint64_t at = 0; at < dirty.items[i].bytes && r == 0; at += page_bytes) {
-			uint64_t offset = dirty.items[i].offset + at;
-
-			if (pread(load->memory_fd, page, page_bytes, (off_t)offset) !=
-			    (ssize_t)page_bytes)
-				return err_set(err, -EIO, "cannot read the memory file at %" PRIu64,
-					       offset);
-			r = write_memory(load, offset, page, page_bytes, err);
-		}
-	if (r == 0)
-		*ret_pages = dirty.bytes / page_bytes;
-	return r;
-}
-
 /* ---- the calls ---- */
 
 static void fill_stats(const struct load *load, int64_t start_us, struct delta_stats *stats)
@@ -304,38 +227,24 @@ static int load_into(struct load *load, pid_t pid, const char *memory_path,
 		     const struct delta_options *options, struct delta_stats *stats,
 		     struct err *err)
 {
-	_cleanup_(process_close) struct process process = PROCESS_INIT;
-	_cleanup_(mapping_set_clear) struct mapping_set mappings = MAPPING_SET_INIT;
-	_cleanup_close_ int memory_fd = open(memory_path, O_RDONLY | O_CLOEXEC);
+	_cleanup_(delta_target_close) struct delta_target target = DELTA_TARGET_INIT;
 	int64_t start_us = clock_boottime_us();
-	struct stat st;
-	int r;
+	int r = delta_target_open(pid, memory_path, &target, err);
 
-	if (memory_fd < 0 || fstat(memory_fd, &st) < 0)
-		return err_set(err, -errno, "cannot open the memory file '%s': %s", memory_path,
-			       strerrordesc_np(errno));
-	if ((uint64_t)st.st_size != load->header.memory_bytes)
-		return err_code(err, -EBADMSG, CODE_SNAPSHOT_DAMAGED,
-				"the delta file is of a memory of %" PRIu64 " bytes, '%s' has %jd",
-				load->header.memory_bytes, memory_path, (intmax_t)st.st_size);
-	r = process_open(pid, &process, err);
 	if (r < 0)
 		return r;
-	r = mapping_find(&process, &st, &mappings, err);
-	if (r < 0)
-		return r;
-	load->mem_fd = process_file(&process, "mem", O_RDWR);
-	if (load->mem_fd < 0)
-		return err_set(err, load->mem_fd, "cannot open the memory of process %d: %s", pid,
-			       strerrordesc_np(-load->mem_fd));
-	load->mappings = &mappings;
-	load->memory_fd = memory_fd;
-	r = undo_written(load, &process, options ? options->method : DIRTY_AUTO,
-			 &stats->undone_pages, err);
+	if (target.mappings.memory_bytes != load->header.memory_bytes)
+		return err_code(
+			err, -EBADMSG, CODE_SNAPSHOT_DAMAGED,
+			"the delta file is of a memory of %" PRIu64 " bytes, '%s' has %" PRIu64,
+			load->header.memory_bytes, memory_path, target.mappings.memory_bytes);
+	load->target = &target;
+	r = delta_target_undo(&target, options ? options->method : DIRTY_AUTO, &stats->undone_pages,
+			      err);
 	stats->find_us = clock_boottime_us() - start_us;
 	if (r == 0)
 		r = load_segments(load, options, err);
-	load->mappings = NULL;
+	load->target = NULL;
 	return r;
 }
 
@@ -346,7 +255,6 @@ static int run(const char *path, struct err *err, struct delta_stats *ret,
 {
 	_cleanup_(load_clear) struct load load = {
 		.fd = -1,
-		.mem_fd = -1,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 	int64_t start_us = clock_boottime_us();

@@ -359,6 +359,28 @@ static void write_into(const struct child *child, size_t page, uint8_t byte)
 	close(fd);
 }
 
+/* Straight into other processes, also into one that has written itself; source is still
+ * what was taken. */
+static void load_capture(const struct delta_capture *capture, const struct child *source,
+			 unsigned int seed)
+{
+	unsigned int other = seed * 104729;
+	struct child one = child_start(base_path, MEMORY, NULL, NULL);
+	struct child two = child_start(base_path, MEMORY, write_scattered, &other);
+	struct delta_stats stats;
+	struct err err = ERR_INIT;
+
+	if (delta_capture_load(capture, one.pid, &stats, &err) < 0 ||
+	    delta_capture_load(capture, two.pid, &stats, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_true(stats.undone_pages > 0);
+	assert_same_memory(&one, &two);
+	assert_same_memory(source, &one);
+	child_end(&one);
+	child_end(&two);
+	assert_int_equal(delta_capture_load(capture, one.pid, &stats, NULL), -ESRCH);
+}
+
 /* The file is the one that a save makes: of the moment it was taken, whatever comes before and
  * after. */
 static void captured_memories(void **state)
@@ -378,6 +400,7 @@ static void captured_memories(void **state)
 		write_into(&source, MEMORY / PAGE - 1, 0x22);
 		save(&source, NULL, &saved);
 		assert_int_equal(delta_capture_take(capture, &err), 0);
+		load_capture(capture, &source, seed);
 		write_into(&source, seed, 0x33);
 		unlink(delta_path);
 		child_end(&source); /* it is not needed any more */
@@ -407,6 +430,7 @@ static void captures_refused(void **state)
 	assert_int_equal(delta_capture_new(source.pid, base_path, MEMORY, &capture, NULL), 0);
 	assert_int_equal(delta_capture_expected(capture), (1 + 20 + 1 + 1 + 5) * PAGE);
 	assert_true(delta_capture_write(capture, delta_path, NULL, &stats, NULL) < 0);
+	assert_true(delta_capture_load(capture, source.pid, &stats, NULL) < 0);
 	child_end(&source);
 	assert_int_equal(delta_capture_take(capture, NULL), -ESRCH);
 	assert_true(delta_capture_write(capture, delta_path, NULL, &stats, NULL) < 0);
