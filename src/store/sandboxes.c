@@ -7,17 +7,28 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "store/egress.h"
 
 #define ROW_COLUMNS                                                                                \
 	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
 	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
 	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text, parent_id,"        \
-	" on_timeout, idle_pause_minutes, machine_id, template_key, remaining_ms, paused_unix_ms"
+	" on_timeout, idle_pause_minutes, machine_id, template_key, remaining_ms, paused_unix_ms," \
+	" egress, egress_next, coalesce(slot, -1), out_packets, out_bytes, in_packets, in_bytes,"  \
+	" denied_packets, guest_address"
+
+#define INSERT_COLUMNS                                                                             \
+	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
+	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
+	" expires_unix_ms, reason, reason_text, parent_id, on_timeout, idle_pause_minutes,"        \
+	" machine_id, template_key, egress, slot, guest_address"
 
 void sandbox_row_clear(struct sandbox_row *row)
 {
 	free(row->labels);
-	row->labels = NULL;
+	free(row->egress);
+	free(row->egress_next);
+	row->labels = row->egress = row->egress_next = NULL;
 }
 
 void sandbox_rows_free(struct sandbox_row *rows, size_t n)
@@ -36,6 +47,8 @@ static void copy_column(char *out, size_t out_size, const struct db_query *query
 static void read_row(const struct db_query *query, struct sandbox_row *ret)
 {
 	struct sandbox_row row = { 0 };
+	const char *next;
+	int64_t slot;
 	int c = 0;
 
 	copy_column(row.id, sizeof(row.id), query, c++);
@@ -67,6 +80,18 @@ static void read_row(const struct db_query *query, struct sandbox_row *ret)
 	copy_column(row.template_key, sizeof(row.template_key), query, c++);
 	row.remaining_ms = db_column_int(query, c++);
 	row.paused_unix_ms = db_column_int(query, c++);
+	row.egress = xstrdup(db_column_text(query, c++));
+	next = db_column_text(query, c++);
+	row.egress_next = *next ? xstrdup(next) : NULL;
+	slot = db_column_int(query, c++);
+	row.has_slot = slot >= 0;
+	row.slot = row.has_slot ? (uint32_t)slot : 0;
+	row.traffic.out_packets = (uint64_t)db_column_int(query, c++);
+	row.traffic.out_bytes = (uint64_t)db_column_int(query, c++);
+	row.traffic.in_packets = (uint64_t)db_column_int(query, c++);
+	row.traffic.in_bytes = (uint64_t)db_column_int(query, c++);
+	row.traffic.denied_packets = (uint64_t)db_column_int(query, c++);
+	copy_column(row.guest_address, sizeof(row.guest_address), query, c++);
 	*ret = row;
 }
 
@@ -114,11 +139,9 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int p = 1;
 	int r = db_query(txn,
-			 "insert into sandboxes (" ROW_COLUMNS
-			 ") values ($1, $2, $3, $4, $5, $6, $7,"
-			 " $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, null, null, '', "
-			 "'', $19, $20,"
-			 " $21, $22, $23, null, null)",
+			 "insert into sandboxes (" INSERT_COLUMNS
+			 ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
+			 " $15, $16, $17, $18, '', '', $19, $20, $21, $22, $23, $24, $25, $26)",
 			 &query, err);
 
 	if (r < 0)
@@ -146,6 +169,12 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 	db_bind_int(&query, p++, row->idle_pause_minutes);
 	db_bind_text(&query, p++, row->machine_id);
 	db_bind_text(&query, p++, row->template_key);
+	db_bind_text(&query, p++, row->egress ? row->egress : EGRESS_NOTHING);
+	if (row->has_slot)
+		db_bind_int(&query, p++, row->slot);
+	else
+		db_bind_null(&query, p++);
+	db_bind_text(&query, p++, row->guest_address);
 	return db_run(&query, NULL, err);
 }
 

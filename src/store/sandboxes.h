@@ -10,6 +10,12 @@
 
 #include "store/db.h"
 
+struct traffic {
+	uint64_t out_packets, out_bytes; /* from the guest */
+	uint64_t in_packets, in_bytes;	 /* to the guest */
+	uint64_t denied_packets;	 /* in both directions */
+};
+
 struct sandbox_row {
 	char id[24];
 	char node_id[40];
@@ -40,6 +46,12 @@ struct sandbox_row {
 	char template_key[33];	/* what its memory is a difference to; "" not known */
 	int64_t remaining_ms;	/* lifetime left, of one that is paused or pausing */
 	int64_t paused_unix_ms; /* 0 unless paused */
+	char *egress;	   /* what it may reach: JSON, as in store/egress.h; owned; NULL: nothing */
+	char *egress_next; /* what that is being changed to; owned; NULL: nothing is under way */
+	char guest_address[16]; /* inside; "": its machine has no network device */
+	bool has_slot;
+	uint32_t slot;
+	struct traffic traffic; /* of its earlier runs */
 };
 void sandbox_row_clear(struct sandbox_row *row);
 void sandbox_rows_free(struct sandbox_row *rows, size_t n);
