@@ -121,6 +121,9 @@ uint32_t slots_preview_mark(void);
  * -errno. */
 int slots_refill(struct slots *slots, struct err *err);
 
+/* Loop's thread. Delivers the denials that wait, without waiting for the loop's next round. */
+void slots_deliver(struct slots *slots);
+
 /* Takes a ready slot, or makes one. It denies everything until slot_set_policy. */
 int slot_take(struct slots *slots, struct slot **ret, struct err *err);
 /* After a restart: the slot that the sandbox's row names, with policy, networks and flows as they

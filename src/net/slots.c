@@ -140,6 +140,12 @@ static void on_events(void *arg, uint32_t events)
 	ring_buffer__consume(slots->ring);
 }
 
+void slots_deliver(struct slots *slots)
+{
+	if (slots->io)
+		ring_buffer__consume(slots->ring);
+}
+
 static void stop_events(void *arg)
 {
 	struct slots *slots = arg;
