@@ -246,6 +246,7 @@ static void cond_init_monotonic(pthread_cond_t *cond)
 /* Also of a core that was never fully opened. */
 static void destroy(struct core *core)
 {
+	core_net_close(core);
 	templates_free(core);
 	db_close(core->db);
 	if (core->lock_fd >= 0)
@@ -257,6 +258,7 @@ static void destroy(struct core *core)
 	pthread_cond_destroy(&core->templates_changed);
 	pthread_mutex_destroy(&core->work_lock);
 	pthread_cond_destroy(&core->work_done);
+	pthread_mutex_destroy(&core->net_lock);
 	free(core->state_dir);
 	free(core);
 }
@@ -283,7 +285,10 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	cond_init_monotonic(&core->templates_changed);
 	pthread_mutex_init(&core->work_lock, NULL);
 	cond_init_monotonic(&core->work_done);
+	pthread_mutex_init(&core->net_lock, NULL);
 	r = open_state(core, err);
+	if (r == 0)
+		r = core_net_open(core, config->network, err);
 	if (r < 0) {
 		destroy(core);
 		return r;
@@ -345,6 +350,7 @@ static void let_go(struct sandbox *sb)
 	err_hint(&why, "the command goes on; pick it up by its exec id when the daemon is back");
 	pthread_mutex_lock(&sb->op_lock);
 	sandbox_cut_off(sb, &why);
+	sandbox_net_let_go(sb);
 	if (sb->has_vm)
 		vmm_release(&sb->vm);
 	sb->has_vm = false;

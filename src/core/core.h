@@ -21,9 +21,26 @@
 #include "image/image.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
+#include "net/slot.h"
 #include "vmm/vmm.h"
 
 struct core;
+
+/* The network of sandboxes. OFF: they have none. AUTO: where the host cannot filter what they send,
+ * they have none, which is said in the log and by the doctor. ON: then core_new fails. */
+enum core_network_mode { CORE_NETWORK_OFF, CORE_NETWORK_AUTO, CORE_NETWORK_ON };
+
+struct core_network_config {
+	enum core_network_mode mode;
+	const char *uplink;	 /* NULL: every interface */
+	const char *pin_dir;	 /* NULL: /sys/fs/bpf/skerry */
+	const char *resolv_conf; /* the resolvers that names are forwarded to; NULL: the host's */
+	uint32_t range;		 /* 0: 100.64.0.0/10 */
+	uint8_t range_prefix;
+	const struct slot_cidr *allowed; /* private ranges that rules may allow */
+	size_t n_allowed;
+	uint32_t ready; /* slots made ahead */
+};
 
 struct core_config {
 	const char *state_dir; /* absolute */
@@ -32,6 +49,7 @@ struct core_config {
 	struct image_store *images; /* borrowed */
 	struct loop *loop;	    /* borrowed, started */
 	struct pool *pool;	    /* borrowed: for work that the core starts by itself */
+	const struct core_network_config *network; /* NULL: sandboxes have none */
 };
 
 /* Opens (and migrates) the store, takes the state directory's lock (-EBUSY, code
@@ -40,6 +58,9 @@ struct core_config {
 int core_new(const struct core_config *config, struct core **ret, struct err *err);
 /* [worker] Reconciles store, records, processes, cgroups and files. Logs what it did. */
 int core_recover(struct core *core, struct err *err);
+/* [worker] Removes what the kernel has of the network (taps, programs, routes, masquerade), for
+ * uninstalling; nothing but core_free may follow. "network_in_use" while sandboxes run. */
+int core_network_uninstall(struct core *core, struct err *err);
 /* Lets running operations end (bounded by grace_ms), leaves sandboxes running, closes everything.
  */
 void core_free(struct core *core, int64_t grace_ms);
@@ -98,6 +119,10 @@ struct sandbox_info {
 	bool pause_on_timeout;
 	uint32_t idle_pause_minutes; /* 0: never */
 	int64_t remaining_ms; /* lifetime that it will have when it is resumed; 0 unless paused */
+	json_t *egress;	      /* what it may reach: null, [] or a list; owned */
+	json_t *networks;     /* names of the private networks that it is in; owned */
+	char address[16];     /* in them; "" while it has none */
+	uint64_t out_packets, out_bytes, in_packets, in_bytes, denied_packets;
 };
 void sandbox_info_clear(struct sandbox_info *info);
 
@@ -111,6 +136,8 @@ struct core_create_request {
 	const char *name;	  /* NULL: none */
 	json_t *labels;		  /* object of strings, borrowed; NULL: none */
 	const char *snapshot;	  /* start from this one, which has shape and image; NULL: none */
+	const json_t *egress;	  /* null (open), [] or a list; NULL: open, or as the snapshot's */
+	const json_t *networks;	  /* names of networks to be in from the start; NULL: none */
 	bool pause_on_timeout;	  /* at its deadline it is paused instead of destroyed */
 	uint32_t idle_pause_minutes; /* paused after that long without use; 0: never */
 	const char *idempotency_key; /* NULL: none */
@@ -208,6 +235,60 @@ int core_snapshot_list(struct core *core, const struct principal *who,
 int core_snapshot_remove(struct core *core, const struct principal *who, const char *name,
 			 struct err *err);
 
+/* ---- what a sandbox may reach ---- */
+
+/* Canonical: null, [] or a list of rules; owned by the caller. Also of one that has ended. */
+int core_egress_get(struct core *core, const struct principal *who, const char *id, json_t **ret,
+		    struct err *err);
+/* [worker] Replaces the rules, live: the next packet meets the new ones, established connections
+ * included. One malformed rule refuses the whole set ("invalid_egress_rule"), and nothing changes.
+ * "network_unavailable", "sandbox_ended". *ret (may be NULL) is what core_egress_get gives then. */
+int core_egress_set(struct core *core, const struct principal *who, const char *id,
+		    const json_t *rules, json_t **ret, struct err *err);
+/* [worker] Takes rules out of the list and adds others, at once; lists of strings or NULL.
+ * "rule_not_found" for one to be removed that is not there; "egress_is_open" when there is no list
+ * but everything is allowed. */
+int core_egress_change(struct core *core, const struct principal *who, const char *id,
+		       const json_t *add, const json_t *remove, json_t **ret, struct err *err);
+/* The newest of what it was denied, newest first, and how many more there were that came too fast.
+ * Owned by the caller. Nothing is kept over a restart of the daemon or the sandbox's end. */
+int core_egress_denials(struct core *core, const struct principal *who, const char *id,
+			json_t **ret, uint64_t *ret_unreported, struct err *err);
+
+/* ---- private networks ---- */
+
+struct core_network_member {
+	char sandbox_id[SANDBOX_ID_SIZE];
+	char name[SANDBOX_NAME_MAX + 1]; /* reached as <name>.<network>.internal */
+	char address[16];		 /* "" while it has none, being paused */
+};
+
+struct core_network {
+	char name[SANDBOX_NAME_MAX + 1];
+	int64_t created_unix_ms;
+	struct core_network_member *members; /* by name; owned */
+	size_t n_members;
+};
+void core_networks_free(struct core_network *networks, size_t n); /* an array of n */
+
+/* [worker] "network_exists" (-EEXIST), "limit_reached". */
+int core_network_create(struct core *core, const struct principal *who, const char *name,
+			int64_t *ret_created_unix_ms, struct err *err);
+/* By name, with members. */
+int core_network_list(struct core *core, const struct principal *who, struct core_network **ret,
+		      size_t *ret_n, struct err *err);
+/* [worker] "network_not_found", "network_in_use" while it has members. */
+int core_network_remove(struct core *core, const struct principal *who, const char *name,
+			struct err *err);
+/* [worker] Live; name NULL: the sandbox's, else its id. Fine for one that is a member already,
+ * whose name stays. "network_not_found", "name_taken", "limit_reached", "network_unavailable". */
+int core_network_join(struct core *core, const struct principal *who, const char *network,
+		      const char *id, const char *name, struct core_network_member *ret,
+		      struct err *err);
+/* [worker] Live: the next packet is denied. Fine for one that is no member. */
+int core_network_leave(struct core *core, const struct principal *who, const char *network,
+		       const char *id, struct err *err);
+
 /* ---- commands ---- */
 
 struct core_exec_request {
@@ -239,6 +320,7 @@ struct core_exec_result {
 	bool timed_out;
 	bool out_of_memory;
 	bool truncated;
+	json_t *egress_denied; /* what was denied while it ran, in short; borrowed; NULL: nothing */
 	uint64_t stdout_bytes; /* totals so far */
 	uint64_t stderr_bytes;
 	int64_t duration_ms;

@@ -34,6 +34,7 @@ struct creation {
 	core_progress_fn progress;
 	void *progress_arg;
 	struct shape shape;
+	char *egress; /* the rules that were asked for */
 	struct image_info image;
 	struct snapshot_row snapshot; /* with req->snapshot */
 	struct sandbox_row row;
@@ -46,6 +47,7 @@ struct creation {
 static void creation_clear(struct creation *c)
 {
 	sandbox_row_clear(&c->row);
+	free(c->egress);
 	snapshot_row_clear(&c->snapshot);
 	sandbox_unref(c->ready);
 	sandbox_unref(c->sb);
@@ -77,6 +79,7 @@ static void fill_row(struct creation *c)
 	if (req->labels)
 		json_write(req->labels, &labels);
 	row->labels = labels.len ? buf_take(&labels) : xstrdup("{}");
+	row->egress = xstrdup(c->egress);
 }
 
 static void fill_shape(struct creation *c)
@@ -90,10 +93,11 @@ static void fill_shape(struct creation *c)
 	str_copy(row->image, sizeof(row->image), c->image.name);
 	str_copy(row->image_digest, sizeof(row->image_digest), c->image.digest);
 	template_key(c->core, c->image.digest, &c->shape, row->template_key);
+	core_net_guest_address(c->core, row->guest_address);
 }
 
-/* Everything but the name, the lifetime and the labels is the snapshot's; labels too where the
- * request has none. */
+/* Everything but the name, the lifetime, the labels and the rules is the snapshot's; labels and
+ * rules too where the request has none. */
 static void fill_from_snapshot(struct creation *c)
 {
 	const struct snapshot_row *from = &c->snapshot;
@@ -106,11 +110,16 @@ static void fill_from_snapshot(struct creation *c)
 	str_copy(row->image, sizeof(row->image), from->image);
 	str_copy(row->image_digest, sizeof(row->image_digest), from->image_digest);
 	str_copy(row->template_key, sizeof(row->template_key), from->template_key);
+	str_copy(row->guest_address, sizeof(row->guest_address), from->guest_address);
 	str_copy(row->parent_id, sizeof(row->parent_id), from->source_id);
 	row->generation = from->generation + 1; /* its processes see that it is another run */
 	if (!c->req->labels) {
 		free(row->labels);
 		row->labels = xstrdup(from->labels);
+	}
+	if (!c->req->egress) {
+		free(row->egress);
+		row->egress = xstrdup(from->egress);
 	}
 }
 
@@ -148,6 +157,8 @@ static int insert_row(struct creation *c, struct db_txn *txn, struct err *err)
 {
 	int r = reserve_row(c->core, txn, &c->row, err);
 
+	if (r == 0)
+		r = networks_enter(c->core, txn, &c->row, c->req->networks, err);
 	if (r < 0 || !c->req->idempotency_key)
 		return r;
 	return idempotency_set(
@@ -174,19 +185,17 @@ static int look_up_snapshot(struct creation *c, struct db_txn *txn, struct err *
 	return 0;
 }
 
-static void object_of(struct creation *c)
+/* One that stands ready has a slot already. */
+static int object_of(struct creation *c, struct err *err)
 {
-	if (!c->ready) {
-		c->sb = reserve_object(c->core, &c->row);
-		return;
-	}
+	if (!c->ready)
+		return reserve_object(c->core, &c->row, &c->sb, err);
 	c->sb = sandbox_ref(c->ready);
-	reserve_bind(c->sb, &c->row);
-	table_add(c->sb);
+	return sandbox_net_take(c->sb, &c->row, err);
 }
 
-/* 1: there is one already. The object is in the table before its row can be found. */
-static int reserve(struct creation *c, struct err *err)
+/* 1: there is one already. */
+static int write_row(struct creation *c, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(c->core->db, &txn, err);
@@ -196,16 +205,27 @@ static int reserve(struct creation *c, struct err *err)
 	if (r != 0)
 		return r;
 	r = look_up_snapshot(c, &txn, err);
+	if (r == 0 && c->req->snapshot) /* whether it has a network is known only now */
+		r = sandbox_net_take(c->sb, &c->row, err);
 	if (r == 0)
 		r = reserve_quota(c->core, &txn, c->who->account_id, 1, err);
 	if (r == 0)
 		r = insert_row(c, &txn, err);
 	if (r < 0)
 		return r;
-	object_of(c);
-	r = db_commit(&txn, err);
+	reserve_publish(c->sb, &c->row);
+	return db_commit(&txn, err);
+}
+
+static int reserve(struct creation *c, struct err *err)
+{
+	int r = object_of(c, err);
+
 	if (r < 0)
-		table_remove(c->sb);
+		return r;
+	r = write_row(c, err);
+	if (r != 0)
+		reserve_withdraw(c->sb);
 	return r;
 }
 
@@ -424,6 +444,11 @@ static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 	struct core *core = c->core;
 	int r = check_create_request(&core->limits, c->req, err);
 
+	if (r == 0)
+		r = egress_text(core, c->req->egress, &c->egress, err);
+	if (r == 0 &&
+	    (json_array_size(c->req->egress) > 0 || json_array_size(c->req->networks) > 0))
+		r = core_net_require(core, err);
 	if (r == 0 && !c->req->snapshot)
 		r = shape_resolve(&core->limits, c->req, &c->shape, err);
 	if (r == 0)

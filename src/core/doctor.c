@@ -150,6 +150,16 @@ static void check_program(json_t *checks, const char *program, const char *argum
 	add_check(checks, program, r == 0, r == 0 ? "found" : err.message, fix);
 }
 
+static void check_network(const struct core *core, json_t *checks)
+{
+	char detail[320];
+	const char *fix;
+	bool ok;
+
+	core_net_check(core, &ok, detail, sizeof(detail), &fix);
+	add_check(checks, "network", ok, detail, fix);
+}
+
 static void check_images(struct core *core, json_t *checks)
 {
 	_cleanup_free_ struct image_info *images = NULL;
@@ -183,6 +193,7 @@ int core_doctor(struct core *core, json_t **ret, struct err *err)
 	check_disk(core, checks);
 	check_space(checks, space);
 	check_memory(checks);
+	check_network(core, checks);
 	check_program(checks, "mke2fs", "-V", "install e2fsprogs");
 	check_program(checks, "mkfs.erofs", "--help",
 		      "install erofs-utils; it is needed to build images");

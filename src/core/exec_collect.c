@@ -138,6 +138,7 @@ static void call_answer(struct core_exec_call *call)
 	const struct exec_view *view = call->view;
 	struct core_exec_result result = { .running = !view->exited };
 	core_exec_done_fn done = call->done;
+	json_t *denied;
 	void *arg = call->arg;
 
 	str_copy(result.exec_id, sizeof(result.exec_id), call->exec_id);
@@ -154,10 +155,13 @@ static void call_answer(struct core_exec_call *call)
 		join(&call->streams[0], call->exec_id, "stdout", &result.out, &result.truncated);
 	result.err_to =
 		join(&call->streams[1], call->exec_id, "stderr", &result.err, &result.truncated);
+	denied = exec_span_denied(view->sandbox, call->exec_id);
+	result.egress_denied = denied;
 	call_free(call);
 	done(arg, &result, NULL);
 	buf_clear(&result.out);
 	buf_clear(&result.err);
+	json_decref(denied);
 }
 
 /* ---- collecting ---- */

@@ -88,6 +88,7 @@ struct exec_view *exec_view_start(struct sandbox *sb, const struct agent_exec_sp
 	view->streams[1] =
 		(struct exec_view_stream){ .following = true, .credit = spec->stderr_credit };
 	expect_answer(view);
+	exec_span_begin(sb, spec->exec_id);
 	view->handle = agent_exec_start(sb->agent, spec, &handle_events, view);
 	return view;
 }
@@ -313,6 +314,8 @@ static void on_exited(void *arg, const struct agent_exit *exit)
 		return;
 	sandbox_touch(view->sandbox); /* not idle while it ran */
 	view->exited = true;
+	if (view->owner)
+		exec_span_end(view->sandbox, view->exec_id);
 	view->exit = *exit;
 	view->streams[0].total = exit->stdout_bytes;
 	view->streams[1].total = exit->stderr_bytes;

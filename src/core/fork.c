@@ -134,35 +134,62 @@ static void fill_child(const struct fork *f, size_t i, struct sandbox_row *row)
 	str_copy(row->image, sizeof(row->image), from->image);
 	str_copy(row->image_digest, sizeof(row->image_digest), from->image_digest);
 	str_copy(row->template_key, sizeof(row->template_key), from->template_key);
+	str_copy(row->guest_address, sizeof(row->guest_address), from->guest_address);
 	str_copy(row->parent_id, sizeof(row->parent_id), from->id);
 	row->pause_on_timeout = from->pause_on_timeout;
 	row->idle_pause_minutes = from->idle_pause_minutes;
+	row->egress = xstrdup(from->egress); /* never a looser one */
 	if (f->req->labels)
 		json_write(f->req->labels, &labels);
 	row->labels = labels.len ? buf_take(&labels) : xstrdup(from->labels);
 }
 
+static int make_objects(struct fork *f, struct err *err)
+{
+	int r = 0;
+
+	while (f->n < f->req->count && f->n < ARRAY_SIZE(f->children)) {
+		struct fork_child *child = &f->children[f->n];
+
+		fill_child(f, f->n, &child->row);
+		r = reserve_object(f->core, &child->row, &child->sb, err);
+		if (r < 0)
+			break;
+		f->n++;
+	}
+	return r;
+}
+
 /* The objects are in the table before their rows can be found. */
-static int reserve(struct fork *f, struct err *err)
+static int write_rows(struct fork *f, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(f->core->db, &txn, err);
 
 	if (r == 0)
 		r = reserve_quota(f->core, &txn, f->who->account_id, f->req->count, err);
-	for (size_t i = 0; r == 0 && i < f->req->count; i++) {
-		fill_child(f, i, &f->children[i].row);
+	for (size_t i = 0; r == 0 && i < f->n; i++) {
 		r = reserve_row(f->core, &txn, &f->children[i].row, err);
+		if (r == 0)
+			r = networks_inherit(&txn, &f->children[i].row, f->source->id, err);
 	}
 	if (r < 0)
 		return r;
-	for (f->n = 0; f->n < f->req->count; f->n++)
-		f->children[f->n].sb = reserve_object(f->core, &f->children[f->n].row);
-	r = db_commit(&txn, err);
-	for (size_t i = 0; r < 0 && i < f->n; i++)
-		table_remove(f->children[i].sb);
-	if (r < 0)
-		f->n = 0;
+	for (size_t i = 0; i < f->n; i++)
+		reserve_publish(f->children[i].sb, &f->children[i].row);
+	return db_commit(&txn, err);
+}
+
+static int reserve(struct fork *f, struct err *err)
+{
+	int r = make_objects(f, err);
+
+	if (r == 0)
+		r = write_rows(f, err);
+	if (r == 0)
+		return 0;
+	while (f->n > 0)
+		reserve_withdraw(f->children[--f->n].sb);
 	return r;
 }
 
@@ -314,6 +341,7 @@ static void take_back(struct fork *f, const struct err *why)
 static void name_failure(struct err *err)
 {
 	const char *const kept[] = { "disk_full",	    "quota_reached",
+				     "limit_reached",	    "network_unavailable",
 				     "sandbox_not_running", "isolation_unavailable",
 				     "invalid_argument",    "snapshot_damaged",
 				     "snapshot_incomplete", "snapshot_version_mismatch",

@@ -8,7 +8,7 @@
  *   loop        what belongs to the loop's thread (the channel, the views of its commands) needs no
  *               lock; workers reach it with loop_call, which they may do holding op_lock
  *   state_lock  the status and the wish to end: held for moments, by anybody, nothing else is taken
- *               or called under it
+ *               or called under it; core->net_lock is its like for the network (net.h)
  *
  * A command takes none of them while it runs. Who wants the end says so first (sandbox_want_end),
  * which everything that holds op_lock for long looks at, and then waits for op_lock.
@@ -20,6 +20,7 @@
 
 #include "agent/agent.h"
 #include "core/core.h"
+#include "core/net.h"
 #include "core/status.h"
 #include "store/accounts.h"
 #include "store/db.h"
@@ -76,6 +77,12 @@ struct core {
 	/* Shared while a sandbox takes its files from a snapshot, exclusive while one is removed.
 	 */
 	pthread_rwlock_t snapshots_lock;
+
+	/* net.h */
+	struct core_net *net; /* NULL: sandboxes have no network, because of net_missing */
+	char net_missing[256], net_fix[256];
+	pthread_mutex_t net_lock;
+	atomic_bool net_refilling;
 
 	struct standby *standby;
 	atomic_bool shrinking;		    /* a job of shrink.c is under way */
@@ -140,6 +147,8 @@ struct sandbox {
 	pthread_cond_t state_changed;
 	enum sandbox_status status;
 	bool end_wanted;
+
+	struct sandbox_net net; /* its parts have guards of their own: net.h */
 
 	_Atomic int64_t used_boottime_ms;    /* when somebody last asked for something of it */
 	atomic_bool pause_asked;	     /* a job that pauses it is under way */
@@ -218,6 +227,8 @@ int shape_resolve(const struct core_limits *limits, const struct core_create_req
 		  struct shape *ret, struct err *err);
 /* A sandbox's name, which is also its hostname. */
 int check_name(const char *name, struct err *err);
+/* Of networks that a new sandbox is to be in: a list of names. */
+int check_networks(const json_t *networks, struct err *err);
 int check_labels(const struct core_limits *limits, json_t *labels, struct err *err);
 int check_create_request(const struct core_limits *limits, const struct core_create_request *req,
 			 struct err *err);
@@ -296,8 +307,13 @@ int reserve_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row, 
 int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
 /* Gives an object what the row says; before anybody else can see it. */
 void reserve_bind(struct sandbox *sb, const struct sandbox_row *row);
-/* The object of a row, in the table; the caller has a reference. */
-struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row);
+/* The object that a row will have, with a slot that the row names; nobody knows it yet. */
+int reserve_object(struct core *core, struct sandbox_row *row, struct sandbox **ret,
+		   struct err *err);
+/* Puts it into the table, before its row can be found. */
+void reserve_publish(struct sandbox *sb, const struct sandbox_row *row);
+/* The row was not written after all; also of one that was not published. */
+void reserve_withdraw(struct sandbox *sb);
 /* "disk_full" unless the host has the room that is kept free for what exists already. */
 int reserve_check_disk(const struct core *core, struct err *err);
 /* Memory that the host could give without swapping; 0: not known. */
@@ -486,6 +502,17 @@ int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err 
 void standby_discard(struct sandbox *sb);
 size_t standby_count(struct core *core);
 bool standby_has_uid(struct core *core, int64_t uid);
+
+/* ---- egress.c, networks.c ---- */
+
+/* The rules that a new sandbox begins with, as its row has them; NULL: open. */
+int egress_text(const struct core *core, const json_t *rules, char **ret, struct err *err);
+/* In the transaction that writes its row: makes it a member of the networks named. */
+int networks_enter(struct core *core, struct db_txn *txn, const struct sandbox_row *row,
+		   const json_t *networks, struct err *err);
+/* The same for a fork's child, for the networks that its source is in. */
+int networks_inherit(struct db_txn *txn, const struct sandbox_row *child, const char *source_id,
+		     struct err *err);
 
 /* ---- fork.c, snapshots.c ---- */
 

@@ -91,6 +91,10 @@ static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end, st
 		r = sandboxes_end(&txn, sb->id, end, err);
 	if (r == 0)
 		r = intervals_end(&txn, sb->id, end->ended_unix_ms, err);
+	if (r == 0)
+		r = sandbox_net_settle(sb, &txn, err);
+	if (r == 0)
+		r = network_members_delete_all(&txn, sb->id, err);
 	if (r == -ESTALE) /* it was written before a crash, or the creation never got to a row */
 		return 0;
 	if (r == 0 && str_eq(end->status, sandbox_status_name(SANDBOX_FAILED)))
@@ -178,6 +182,7 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 	abort_point("destroy.tombstone");
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "write the tombstone of sandbox '%s'", sb->id);
+	sandbox_net_release(sb);
 	r = tree_remove(sb->dir);
 	if (r < 0) /* the next start removes it: its row has ended */
 		log_warn("files of a sandbox cannot be removed", "sandbox=%s error=\"%s\"", sb->id,

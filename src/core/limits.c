@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "net/rules.h"
 
 #define KIB	  1024LL
 #define MIB	  (1024 * KIB)
@@ -60,6 +61,10 @@ static const struct number_limit numbers[] = {
 	LIMIT(workers, 32, 2, 1024),
 	LIMIT(worker_queue_max, 1024, 1, 1000000),
 	LIMIT(snapshots_per_account, 20, 0, 100000),
+	LIMIT(networks_per_account, 20, 0, 100000),
+	LIMIT(network_slots_ready, 8, 0, 1024),
+	LIMIT(egress_rules_max, RULES_MAX_DEFAULT, 0, POLICY_RULES_MAX),
+	LIMIT(egress_denials_kept, 128, 1, 4096),
 	LIMIT(paused_per_account, 100, 0, 100000),
 	LIMIT(paused_days, 30, 1, 36500),
 	LIMIT(compress_paused_after_minutes, 60, 0, 525600),

@@ -49,6 +49,10 @@ struct core_limits {
 	int64_t http_header_timeout_ms;
 	int64_t workers, worker_queue_max;
 	int64_t snapshots_per_account;
+	int64_t networks_per_account;
+	int64_t network_slots_ready; /* made ahead, on the host */
+	int64_t egress_rules_max;    /* per sandbox */
+	int64_t egress_denials_kept; /* per sandbox */
 	int64_t paused_per_account;
 	int64_t paused_days;		       /* a sandbox paused for longer is destroyed */
 	int64_t compress_paused_after_minutes; /* states of paused sandboxes; 0: never */

@@ -6,7 +6,7 @@
  *   3 save       devices and memory into a draft of DIR/pause
  *   4 seal       the draft becomes DIR/pause: from here on the state is kept, whatever happens
  *   5 end        the VM, its warden, its cgroups; the channel before, without its views
- *   6 done       the row is paused, the interval of the run is closed
+ *   6 done       the row is paused, the interval of the run is closed; its slot is given back
  *
  * A failure up to 4 takes it all back: the sandbox goes on, unharmed. After 4 there is no way back
  * but a resume; what fails then is tried again. The disk stays where it is: it is the sandbox's
@@ -130,6 +130,8 @@ static int write_paused(struct sandbox *sb, struct err *err)
 		r = intervals_end(&txn, sb->id, end_of_run(sb, &record, recorded), err);
 	if (r == 0)
 		r = sandboxes_set_paused(&txn, sb->id, now, err);
+	if (r == 0)
+		r = sandbox_net_settle(sb, &txn, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
@@ -148,6 +150,7 @@ int sandbox_pause_finish(struct sandbox *sb, struct err *err)
 		return r;
 	abort_point("pause.done");
 	sb->held = sb->patient = false;
+	sandbox_net_release(sb);
 	unlink(sb->held_path);
 	tree_remove(sb->run_dir); /* its record has been told */
 	sandbox_set_status(sb, SANDBOX_PAUSED);

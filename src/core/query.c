@@ -23,7 +23,9 @@ bool sandbox_id_valid(const char *id)
 void sandbox_info_clear(struct sandbox_info *info)
 {
 	json_decref(info->labels);
-	info->labels = NULL;
+	json_decref(info->egress);
+	json_decref(info->networks);
+	info->labels = info->egress = info->networks = NULL;
 }
 
 void info_from_row(const struct sandbox_row *row, struct sandbox_info *ret)
@@ -53,7 +55,41 @@ void info_from_row(const struct sandbox_row *row, struct sandbox_info *ret)
 	info.idle_pause_minutes = row->idle_pause_minutes;
 	if (info.status == SANDBOX_PAUSED)
 		info.remaining_ms = row->remaining_ms;
+	if (!row->egress || json_parse(row->egress, strlen(row->egress), &info.egress, NULL) < 0)
+		info.egress = json_array();
+	info.networks = json_array();
+	info.out_packets = row->traffic.out_packets;
+	info.out_bytes = row->traffic.out_bytes;
+	info.in_packets = row->traffic.in_packets;
+	info.in_bytes = row->traffic.in_bytes;
+	info.denied_packets = row->traffic.denied_packets;
 	*ret = info;
+}
+
+/* What its row does not have: its networks, and what its slot knows. */
+static int add_network(struct core *core, struct db_txn *txn, struct sandbox_info *info,
+		       struct err *err)
+{
+	_cleanup_sandbox_ struct sandbox *sb = table_find(core, info->id, NULL);
+	_cleanup_free_ struct network_member_row *members = NULL;
+	struct traffic traffic;
+	size_t n = 0;
+	int r = network_members_of(txn, info->id, &members, &n, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(info->networks, json_string(members[i].network_name));
+	if (!sb)
+		return 0;
+	sandbox_net_address(sb, info->address);
+	sandbox_net_traffic(sb, &traffic);
+	info->out_packets += traffic.out_packets;
+	info->out_bytes += traffic.out_bytes;
+	info->in_packets += traffic.in_packets;
+	info->in_bytes += traffic.in_bytes;
+	info->denied_packets += traffic.denied_packets;
+	return 0;
 }
 
 int load_info(struct core *core, const char *id, const char *account_id, struct sandbox_info *ret,
@@ -61,6 +97,7 @@ int load_info(struct core *core, const char *id, const char *account_id, struct 
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	_cleanup_(sandbox_row_clear) struct sandbox_row row = { 0 };
+	struct sandbox_info info = { 0 };
 	int r;
 
 	if (!sandbox_id_valid(id)) {
@@ -74,8 +111,13 @@ int load_info(struct core *core, const char *id, const char *account_id, struct 
 		err_hint(err, "list your sandboxes to see their ids");
 	if (r < 0)
 		return r;
-	info_from_row(&row, ret);
-	return 0;
+	info_from_row(&row, &info);
+	r = add_network(core, &txn, &info, err);
+	if (r < 0)
+		sandbox_info_clear(&info);
+	else
+		*ret = info;
+	return r;
 }
 
 int core_get(struct core *core, const struct principal *who, const char *id,
@@ -198,6 +240,7 @@ int core_list(struct core *core, const struct principal *who, const struct core_
 	char before_id[SANDBOX_ID_SIZE] = "";
 	struct sandbox_filter filter = { 0 };
 	struct sandbox_row *rows = NULL;
+	struct sandbox_info *infos;
 	size_t n = 0, shown, limit;
 	int r = filter_from_request(who, req, &label, before_id, &filter, err);
 
@@ -211,13 +254,21 @@ int core_list(struct core *core, const struct principal *who, const struct core_
 	if (r < 0)
 		return r;
 	shown = n > limit ? limit : n;
-	*ret = xcalloc(shown ? shown : 1, sizeof(**ret));
-	for (size_t i = 0; i < shown; i++)
-		info_from_row(&rows[i], &(*ret)[i]);
-	*ret_n = shown;
-	*ret_next_cursor = n > limit ? cursor_make(&rows[shown - 1]) : NULL;
+	infos = xcalloc(shown ? shown : 1, sizeof(*infos));
+	for (size_t i = 0; i < shown; i++) {
+		info_from_row(&rows[i], &infos[i]);
+		if (r == 0)
+			r = add_network(core, &txn, &infos[i], err);
+	}
+	if (r == 0) {
+		*ret = infos;
+		*ret_n = shown;
+		*ret_next_cursor = n > limit ? cursor_make(&rows[shown - 1]) : NULL;
+	} else {
+		core_list_clear(infos, shown);
+	}
 	sandbox_rows_free(rows, n);
-	return 0;
+	return r;
 }
 
 void core_list_clear(struct sandbox_info *items, size_t n)

@@ -111,6 +111,8 @@ static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 	if (r == 0)
 		r = intervals_end(&txn, sb->id, end.ended_unix_ms, &err);
 	if (r == 0)
+		r = network_members_delete_all(&txn, sb->id, &err);
+	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0) {
 		log_error("a tombstone cannot be written", "sandbox=%s error=\"%s\"", sb->id,
@@ -157,10 +159,11 @@ static void take_deadline(struct sandbox *sb, const struct record *record)
 }
 
 /* The channel is made by the first command: adopting does not wait for guests. */
-static void adopt(struct sandbox *sb, const struct record *record)
+static void adopt(struct sandbox *sb, const struct sandbox_row *row, const struct record *record)
 {
 	pthread_mutex_lock(&sb->op_lock);
 	sb->has_vm = true;
+	sandbox_net_adopt(sb, row);
 	take_deadline(sb, record);
 	sandbox_set_status(sb, SANDBOX_RUNNING);
 	sandbox_watch(sb);
@@ -174,7 +177,8 @@ static void adopt(struct sandbox *sb, const struct record *record)
 	log_info("sandbox adopted", "sandbox=%s account=%s", sb->id, sb->account_id);
 }
 
-static void recover_running(struct sandbox *sb, const char *boot_id, struct tally *tally)
+static void recover_running(struct sandbox *sb, const struct sandbox_row *row, const char *boot_id,
+			    struct tally *tally)
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
 	struct record record = { 0 };
@@ -198,7 +202,7 @@ static void recover_running(struct sandbox *sb, const char *boot_id, struct tall
 	if (vmm_attach(sb->core->driver, sb->run_dir, &sb->vm, &err) == 0) {
 		tally->ended--;
 		tally->adopted++;
-		adopt(sb, &record);
+		adopt(sb, row, &record);
 		return;
 	}
 	finish(sb, SANDBOX_DESTROYED, "vmm_crashed",
@@ -270,6 +274,8 @@ static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row, s
 
 	pthread_mutex_lock(&sb->op_lock);
 	attach(sb, &record);
+	if (sb->has_vm)
+		sandbox_net_adopt(sb, row);
 	go_back_or_on(sb, row, &record);
 	pthread_mutex_unlock(&sb->op_lock);
 	tally->adopted++;
@@ -277,7 +283,8 @@ static void recover_pausing(struct sandbox *sb, const struct sandbox_row *row, s
 
 /* With its saved state still there the resume is taken back, else it is finished: by a job, as
  * recovery does not wait for guests. */
-static void recover_resuming(struct sandbox *sb, const char *boot_id, struct tally *tally)
+static void recover_resuming(struct sandbox *sb, const struct sandbox_row *row, const char *boot_id,
+			     struct tally *tally)
 {
 	struct record record = { 0 };
 	bool alive;
@@ -286,6 +293,7 @@ static void recover_resuming(struct sandbox *sb, const char *boot_id, struct tal
 	attach(sb, &record);
 	alive = sb->has_vm || !sandbox_resume_is_spent(sb);
 	if (sb->has_vm) {
+		sandbox_net_adopt(sb, row);
 		sb->expires_boottime_ms = record.expires_boottime_ms;
 		sb->expires_unix_ms =
 			clock_unix_ms() + record.expires_boottime_ms - clock_boottime_ms();
@@ -296,7 +304,7 @@ static void recover_resuming(struct sandbox *sb, const char *boot_id, struct tal
 	if (alive)
 		tally->adopted++;
 	else
-		recover_running(sb, boot_id, tally);
+		recover_running(sb, row, boot_id, tally);
 }
 
 static void recover_row(struct core *core, const struct sandbox_row *row, const char *boot_id,
@@ -321,9 +329,9 @@ static void recover_row(struct core *core, const struct sandbox_row *row, const 
 	} else if (str_eq(row->status, "pausing")) {
 		recover_pausing(sb, row, tally);
 	} else if (str_eq(row->status, "resuming")) {
-		recover_resuming(sb, boot_id, tally);
+		recover_resuming(sb, row, boot_id, tally);
 	} else {
-		recover_running(sb, boot_id, tally);
+		recover_running(sb, row, boot_id, tally);
 	}
 	abort_point("recover.row");
 }
@@ -404,6 +412,7 @@ int core_recover(struct core *core, struct err *err)
 	abort_point("recover.snapshots");
 	templates_recover(core);
 	abort_point("recover.templates");
+	core_net_adopted(core); /* what held others was ended above */
 	core->recovered = true;
 	log_info("recovered", "adopted=%zu ended=%zu undone=%zu removed=%zu left=%zu",
 		 tally.adopted, tally.ended, tally.undone, tally.removed, tally.left);

@@ -139,13 +139,30 @@ void reserve_bind(struct sandbox *sb, const struct sandbox_row *row)
 	sb->idle_pause_ms = row->idle_pause_minutes * MINUTE_MS;
 }
 
-struct sandbox *reserve_object(struct core *core, const struct sandbox_row *row)
+int reserve_object(struct core *core, struct sandbox_row *row, struct sandbox **ret,
+		   struct err *err)
 {
 	struct sandbox *sb = sandbox_new(core, row->id, row->account_id);
+	int r = sandbox_net_take(sb, row, err);
 
+	if (r < 0) {
+		sandbox_unref(sb);
+		return r;
+	}
+	*ret = sb;
+	return 0;
+}
+
+void reserve_publish(struct sandbox *sb, const struct sandbox_row *row)
+{
 	reserve_bind(sb, row);
 	table_add(sb);
-	return sb;
+}
+
+void reserve_withdraw(struct sandbox *sb)
+{
+	table_remove(sb);
+	sandbox_net_release(sb);
 }
 
 int64_t host_available_mb(void)

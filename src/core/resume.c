@@ -1,7 +1,7 @@
 /*
  * Resuming.
  *
- *   1 reserve    quota, and the row is resuming
+ *   1 reserve    quota, a slot of the network, and the row is resuming
  *   2 check      the saved state is whole, and for this host's VMM and template
  *   3 start      the VM on the template's memory, filled with the difference, over the disk; its
  *                commands are frozen
@@ -34,19 +34,28 @@
 #include "core/abort_point.h"
 #include "core/internal.h"
 #include "snapshot/manifest.h"
+#include "store/egress.h"
 
 #define MINUTE_MS 60000LL
 
-static int write_resuming(struct sandbox *sb, struct err *err)
+static int write_resuming(struct sandbox *sb, struct sandbox_row *row, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	int r = db_begin_write(sb->core->db, &txn, err);
+	int r = sandbox_net_take(sb, row, err);
 
+	if (r == 0)
+		r = db_begin_write(sb->core->db, &txn, err);
 	if (r == 0)
 		r = reserve_quota(sb->core, &txn, sb->account_id, 1, err);
 	if (r == 0)
 		r = sandboxes_move(&txn, sb->id, "paused", "resuming", err);
-	return r < 0 ? r : db_commit(&txn, err);
+	if (r == 0 && row->has_slot)
+		r = slot_set_row(&txn, sb->id, row->slot, err);
+	if (r == 0)
+		r = db_commit(&txn, err);
+	if (r < 0)
+		sandbox_net_release(sb);
+	return r;
 }
 
 static void write_paused_again(struct sandbox *sb)
@@ -57,6 +66,8 @@ static void write_paused_again(struct sandbox *sb)
 
 	if (r == 0)
 		r = sandboxes_move(&txn, sb->id, "resuming", "paused", &err);
+	if (r == 0)
+		r = sandbox_net_settle(sb, &txn, &err);
 	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0 && r != -ESTALE)
@@ -74,6 +85,7 @@ static void undo(struct sandbox *sb)
 			  sb->id, err.message);
 	tree_remove(sb->run_dir);
 	write_paused_again(sb);
+	sandbox_net_release(sb);
 	sandbox_set_status(sb, SANDBOX_PAUSED);
 }
 
@@ -213,13 +225,11 @@ void sandbox_resume_recover(struct sandbox *sb)
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full",
-				     "quota_reached",
-				     "sandbox_ended",
-				     "snapshot_damaged",
-				     "snapshot_incomplete",
-				     "snapshot_not_found",
-				     "snapshot_version_mismatch" };
+	const char *const kept[] = {
+		"disk_full",	       "limit_reached",	     "network_unavailable",
+		"quota_reached",       "sandbox_ended",	     "snapshot_damaged",
+		"snapshot_incomplete", "snapshot_not_found", "snapshot_version_mismatch"
+	};
 
 	failure_name(err, "resume_failed", kept, ARRAY_SIZE(kept));
 }
@@ -231,7 +241,7 @@ static int resume_paused(struct sandbox *sb, struct err *err)
 	int r = sandbox_load_row(sb, &row, err);
 
 	if (r == 0)
-		r = write_resuming(sb, err);
+		r = write_resuming(sb, &row, err);
 	if (r < 0)
 		return r;
 	sandbox_set_status(sb, SANDBOX_RESUMING);

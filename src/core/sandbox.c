@@ -36,6 +36,7 @@ struct sandbox *sandbox_new(struct core *core, const char *id, const char *accou
 	sb->held_path = xasprintf("%s/held", sb->dir);
 	atomic_init(&sb->used_boottime_ms, clock_boottime_ms());
 	sb->vm = VMM_VM_INIT;
+	sandbox_net_init(&sb->net, (size_t)core->limits.egress_denials_kept);
 	pthread_mutex_init(&sb->op_lock, NULL);
 	pthread_mutex_init(&sb->state_lock, NULL);
 	cond_init_monotonic(&sb->state_changed);
@@ -63,6 +64,7 @@ void sandbox_unref(struct sandbox *sb)
 	free(sb->pause_dir);
 	free(sb->spent_dir);
 	free(sb->held_path);
+	sandbox_net_clear(&sb->net);
 	free(sb);
 }
 

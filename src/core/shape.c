@@ -144,6 +144,8 @@ int check_create_request(const struct core_limits *limits, const struct core_cre
 		return -EINVAL;
 	if (req->labels && check_labels(limits, req->labels, err) < 0)
 		return -EINVAL;
+	if (req->networks && check_networks(req->networks, err) < 0)
+		return -EINVAL;
 	if (req->idempotency_key) {
 		size_t len = strlen(req->idempotency_key);
 

@@ -56,6 +56,7 @@ static void fill_row(const struct core *core, const struct principal *who,
 		.labels = xstrdup(source->labels),
 		.generation = source->generation,
 		.created_unix_ms = clock_unix_ms(),
+		.egress = xstrdup(source->egress),
 	};
 	rand_hex(random, sizeof(random) - 1);
 	snprintf(row->id, sizeof(row->id), ID_PREFIX "%s", random);
@@ -67,6 +68,7 @@ static void fill_row(const struct core *core, const struct principal *who,
 	str_copy(row->image, sizeof(row->image), source->image);
 	str_copy(row->image_digest, sizeof(row->image_digest), source->image_digest);
 	str_copy(row->template_key, sizeof(row->template_key), source->template_key);
+	str_copy(row->guest_address, sizeof(row->guest_address), source->guest_address);
 }
 
 static int check_quota(struct core *core, struct db_txn *txn, const char *account_id,

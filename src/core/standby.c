@@ -1,7 +1,7 @@
 /*
  * Sandboxes that stand ready: restored from the template of the default image and size, warmed by a
- * first command, without row, account and identity. A creation takes one over in the time of two
- * transactions and a hello.
+ * first command, without row, account and identity, on a slot of the network that denies
+ * everything. A creation takes one over in the time of two transactions and a hello.
  *
  * Each has the id and the uid of the sandbox that it may become, because they name its jail. It is
  * in the list or taken, never both; the list has a lock of its own, held for moments. One job at a
@@ -67,6 +67,7 @@ static void end_one(struct sandbox *sb)
 			 sb->id, err.message);
 	else
 		tree_remove(sb->dir);
+	sandbox_net_release(sb);
 	pthread_mutex_unlock(&sb->op_lock);
 }
 
@@ -153,6 +154,8 @@ int standby_adopt(struct sandbox *sb, const struct start_from *from, struct err 
 			   clock_boottime_ms() + VM_EXTEND_DEADLINE_MS, err);
 
 	extended_us = clock_boottime_us();
+	if (r == 0)
+		r = sandbox_net_apply(sb, from->row, err);
 	if (r == 0)
 		r = start_hand_over(sb, from, err);
 	if (r == 0) {
@@ -281,6 +284,7 @@ static int make_one(struct core *core, const struct image_info *image, const str
 
 	reserve_fill(core, &nobody, &row);
 	str_copy(row.template_key, sizeof(row.template_key), key);
+	core_net_guest_address(core, row.guest_address);
 	r = choose_uid(core, &row, err);
 	if (r == 0)
 		r = template_use(core, image, shape, NULL, NULL, NULL, NULL, &template, err);
@@ -288,7 +292,9 @@ static int make_one(struct core *core, const struct image_info *image, const str
 		return r;
 	sb = sandbox_new(core, row.id, "");
 	sb->expires_boottime_ms = clock_boottime_ms() + LIFE_MS;
-	r = start_one(sb, &row, template, err);
+	r = sandbox_net_take(sb, &row, err);
+	if (r == 0)
+		r = start_one(sb, &row, template, err);
 	template_release(core, template);
 	if (r < 0)
 		standby_discard(sb);

@@ -50,6 +50,7 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 {
 	const struct sandbox_row *row = from->row;
 	struct shape shape = { .milli_vcpus = row->milli_vcpus };
+	struct net_device device;
 	const struct vmm_spec spec = {
 		.name = sb->id,
 		.run_dir = sb->run_dir,
@@ -63,6 +64,7 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 		.uid = (uid_t)row->uid,
 		.expires_boottime_ms = sb->expires_boottime_ms,
 		.freeze_at_deadline = row->pause_on_timeout,
+		.network = net_device_of(sb->core, sb->net.slot, &device),
 		.fill_memory = from->delta_path || from->capture ? fill_memory : NULL,
 		.fill_memory_arg = (void *)from,
 	};
@@ -70,6 +72,9 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 
 	if (r < 0)
 		return err_set(err, r, "make the directory '%s': %s", sb->run_dir, strerror(-r));
+	r = sandbox_net_apply(sb, row, err); /* in force before anything of the guest runs */
+	if (r < 0)
+		return r;
 	r = vmm_start(sb->core->driver, &spec,
 		      clock_boottime_ms() + sb->core->limits.create_deadline_ms, &sb->vm, err);
 	sb->has_vm = r == 0;

@@ -59,6 +59,7 @@ static void end_with(struct core_stream *stream, const struct core_exec_result *
 static void end_if_delivered(struct core_stream *stream)
 {
 	struct core_exec_result result = { 0 };
+	json_t *denied;
 
 	if (!stream->view || !stream->exited || stream->next[0] < stream->total[0] ||
 	    stream->next[1] < stream->total[1])
@@ -69,7 +70,10 @@ static void end_if_delivered(struct core_stream *stream)
 	result.err_from = stream->from[1];
 	result.out_to = stream->total[0];
 	result.err_to = stream->total[1];
+	denied = exec_span_denied(stream->view->sandbox, stream->exec_id);
+	result.egress_denied = denied;
 	end_with(stream, &result, NULL);
+	json_decref(denied);
 }
 
 static void on_data(void *arg, int which, uint64_t offset, const void *data, size_t len)

@@ -30,9 +30,13 @@ void template_key(const struct core *core, const char *image_digest, const struc
 	_cleanup_buf_ struct buf text = BUF_INIT;
 	unsigned char digest[SHA256_DIGEST_LENGTH];
 	char hex[2 * SHA256_DIGEST_LENGTH + 1];
+	char guest_address[NET_ADDRESS_SIZE];
 
-	buf_printf(&text, "%s\n%u\n%u\n%u\n%s\n", image_digest, shape_vcpus(shape),
-		   shape->memory_mb, shape->disk_gb, vmm_driver_fingerprint(core->driver));
+	/* The guest sets its network up when it boots, which is when its template is made. */
+	core_net_guest_address(core, guest_address);
+	buf_printf(&text, "%s\n%u\n%u\n%u\n%s\n%s\n", image_digest, shape_vcpus(shape),
+		   shape->memory_mb, shape->disk_gb, vmm_driver_fingerprint(core->driver),
+		   guest_address);
 	SHA256((const unsigned char *)text.data, text.len, digest);
 	hex_encode(digest, sizeof(digest), hex);
 	str_copy(out, 33, hex);

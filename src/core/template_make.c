@@ -45,6 +45,7 @@ struct making {
 	void *progress_arg;
 	char name[24];
 	char *dir, *run_dir, *memory_path, *state_path, *disk_path, *agent_path;
+	struct slot *slot; /* denies everything; given back at the end */
 	struct vmm_vm vm;
 	bool has_vm;
 	int64_t deadline_boottime_ms;
@@ -82,6 +83,8 @@ static void making_clear(struct making *m)
 	}
 	if (access(m->run_dir, F_OK) == 0)
 		vmm_sweep(m->core->driver, m->name, m->run_dir, NULL);
+	if (m->slot)
+		slot_release(m->slot);
 	tree_remove(m->dir);
 	free(m->dir);
 	free(m->run_dir);
@@ -142,9 +145,17 @@ static int make_files(const struct making *m, struct err *err)
 
 /* ---- the VM ---- */
 
+static int take_slot(struct making *m, struct err *err)
+{
+	int r = m->core->net ? slot_take(m->core->net->slots, &m->slot, err) : 0;
+
+	return r < 0 ? err_wrap(err, r, "take a network slot") : 0;
+}
+
 static int boot(struct making *m, struct err *err)
 {
 	const struct core_limits *limits = &m->core->limits;
+	struct net_device device;
 	uint32_t random;
 	struct vmm_spec spec = {
 		.name = m->name,
@@ -155,6 +166,7 @@ static int boot(struct making *m, struct err *err)
 		.disk_path = m->disk_path,
 		.memory_path = m->memory_path,
 		.memory_shared = true,
+		.network = net_device_of(m->core, m->slot, &device),
 		.expires_boottime_ms = m->deadline_boottime_ms,
 	};
 	int r;
@@ -263,6 +275,8 @@ int template_make(struct core *core, const struct template *template,
 		 image->name, shape->memory_mb);
 	r = make_files(&m, err);
 	abort_point("template.files");
+	if (r == 0)
+		r = take_slot(&m, err);
 	if (r == 0)
 		r = boot(&m, err);
 	abort_point("template.booting");
