@@ -17,9 +17,8 @@
 #define MAX_RESULT_CHARS 500000
 
 const char mcp_instructions[] =
-	"Skerry gives you Linux microVMs of your own (sandboxes), isolated from the host and "
-	"without "
-	"network. create_sandbox returns an id; exec runs shell commands there. Files and "
+	"Skerry gives you Linux microVMs of your own (sandboxes), isolated from the host. "
+	"create_sandbox returns an id; exec runs shell commands there. Files and "
 	"background "
 	"processes stay between calls, sudo needs no password, and a non-zero exit code is a "
 	"result, "
@@ -29,7 +28,9 @@ const char mcp_instructions[] =
 	"expires_at: extend_sandbox before that if you need it longer, pause_sandbox to keep it "
 	"for "
 	"later (the next use resumes it), destroy_sandbox when you are done. fork_sandbox copies "
-	"one as it runs, to try several ways at once. list_sandboxes shows what you have.";
+	"one as it runs, to try several ways at once. What a sandbox may reach is set by egress: "
+	"where a request fails, egress_denied in the result of exec says why and which rule of "
+	"set_egress would allow it. list_sandboxes shows what you have.";
 
 /* ---- which tools ---- */
 
@@ -272,6 +273,11 @@ static const struct {
 	{ "sandbox_not_running", "call list_sandboxes to see its status" },
 	{ "limit_reached", "call create_sandbox for a new sandbox and move your work there" },
 	{ "quota_reached", "call list_sandboxes, then destroy_sandbox on one not needed any more" },
+	{ "invalid_egress_rule", "nothing was changed; correct the rule and call the tool again" },
+	{ "network_unavailable",
+	  "go on without network, or ask the operator to run skerry doctor" },
+	{ "network_not_found",
+	  "call create_sandbox without network; `skerry network create` makes one" },
 	{ "image_not_found", "call create_sandbox without image for the default one" },
 	{ "agent_gone", "call list_sandboxes to see the sandbox's status, then try again" },
 	{ "agent_unresponsive", "call exec_wait with the exec_id, or destroy_sandbox" },

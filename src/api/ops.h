@@ -32,7 +32,9 @@ enum arg_type {
 	ARG_INTEGER, /* min/max: value */
 	ARG_NUMBER,  /* min/max: value in thousandths */
 	ARG_BOOLEAN,
-	ARG_STRING_MAP, /* object of strings; max: entries; key_max, value_max: bytes */
+	ARG_STRING_MAP,	 /* object of strings; max: entries; key_max, value_max: bytes */
+	ARG_STRING_LIST, /* list of strings; max: entries; value_max: bytes; pattern: of each */
+	ARG_RULES,	 /* the same, and null is a value of its own: not the same as absent */
 };
 
 enum arg_flags {
@@ -51,7 +53,7 @@ struct op_arg {
 	enum arg_type type;
 	unsigned int flags;
 	int64_t min, max;
-	int64_t key_max, value_max; /* of an ARG_STRING_MAP; 0: limit "label_bytes_max" */
+	int64_t key_max, value_max;			  /* 0: limit "label_bytes_max" */
 	bool (*key_matches)(const char *key, size_t len); /* NULL: any */
 	const char *limit_min; /* name of a limit that overrides min; NULL: min */
 	const char *limit_max;
@@ -166,7 +168,7 @@ const struct op *ops_find(const char *name);
 /* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown
  * fields, types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names.
  * err names field, value and bounds; code "invalid_argument". Changes nothing. A null stands for
- * "not given". */
+ * "not given", but for ARG_RULES. */
 int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
 		 const json_t *raw, json_t **ret, struct err *err);
 

@@ -186,6 +186,8 @@ json_t *exec_result_json(const struct core_exec_result *result, enum exec_output
 	json_put_int(json, "stderr_bytes", (json_int_t)result->stderr_bytes);
 	json_put_int(json, "next_offset", (json_int_t)result->out_to);
 	json_put_int(json, "next_stderr_offset", (json_int_t)result->err_to);
+	if (result->egress_denied)
+		json_put(json, "egress_denied", json_incref(result->egress_denied));
 	return json;
 }
 
@@ -238,6 +240,7 @@ static void finish_large(void *arg)
 	exec_wait_unref(large->wait);
 	buf_clear(&large->result.out);
 	buf_clear(&large->result.err);
+	json_decref(large->result.egress_denied);
 	free(large);
 }
 
@@ -250,7 +253,9 @@ static bool hand_to_worker(struct exec_wait *wait, struct core_exec_result *resu
 		return false;
 	large = xcalloc(1, sizeof(*large));
 	*large = (struct large_result){ .wait = wait, .result = *result };
+	json_incref(large->result.egress_denied);
 	if (pool_submit(wait->call->pool, finish_large, large) < 0) {
+		json_decref(large->result.egress_denied);
 		free(large);
 		return false;
 	}

@@ -26,6 +26,7 @@ static const struct {
 	{ "exec_timeout_ms_default", offsetof(struct core_limits, exec_timeout_ms_default), 1 },
 	/* The longest lifetime in milliseconds; the core holds it against what remains. */
 	{ "exec_timeout_ms_max", offsetof(struct core_limits, timeout_minutes_max), 60000 },
+	{ "egress_rules_max", offsetof(struct core_limits, egress_rules_max), 1 },
 	{ "output_bytes_max", offsetof(struct core_limits, output_bytes_max), 1 },
 	{ "mcp_exec_wait_ms", offsetof(struct core_limits, mcp_exec_wait_ms), 1 },
 };

@@ -43,6 +43,21 @@ static void put_end(json_t *json, const struct sandbox_info *info)
 	json_put_str(json, "reason_text", info->reason_text);
 }
 
+static void put_network(json_t *json, const struct sandbox_info *info)
+{
+	json_t *traffic = json_object();
+
+	json_put(json, "egress", info->egress ? json_incref(info->egress) : json_array());
+	json_put(json, "networks", info->networks ? json_incref(info->networks) : json_array());
+	json_put_str(json, "address", info->address[0] ? info->address : NULL);
+	json_put_int(traffic, "out_bytes", (json_int_t)info->out_bytes);
+	json_put_int(traffic, "out_packets", (json_int_t)info->out_packets);
+	json_put_int(traffic, "in_bytes", (json_int_t)info->in_bytes);
+	json_put_int(traffic, "in_packets", (json_int_t)info->in_packets);
+	json_put_int(traffic, "denied_packets", (json_int_t)info->denied_packets);
+	json_put(json, "traffic", traffic);
+}
+
 json_t *ops_sandbox_json(const struct sandbox_info *info)
 {
 	json_t *json = json_object();
@@ -61,6 +76,7 @@ json_t *ops_sandbox_json(const struct sandbox_info *info)
 	json_put_str(json, "parent_id", info->parent_id[0] ? info->parent_id : NULL);
 	json_put(json, "labels", info->labels ? json_incref(info->labels) : json_object());
 	json_put_int(json, "generation", (json_int_t)info->generation);
+	put_network(json, info);
 	put_end(json, info);
 	return json;
 }
@@ -204,6 +220,8 @@ int op_create_sandbox(struct op_call *call, struct err *err)
 		.name = json_get_str(call->args, "name", NULL),
 		.labels = json_object_get(call->args, "labels"),
 		.snapshot = json_get_str(call->args, "snapshot", NULL),
+		.egress = json_object_get(call->args, "egress"),
+		.networks = json_object_get(call->args, "networks"),
 		.pause_on_timeout =
 			str_eq(json_get_str(call->args, "on_timeout", "destroy"), "pause"),
 		.idle_pause_minutes = (uint32_t)json_get_int(call->args, "idle_pause_minutes", 0),

@@ -17,6 +17,9 @@ static const char *type_name(enum arg_type type)
 		return "boolean";
 	case ARG_STRING_MAP:
 		return "object";
+	case ARG_STRING_LIST:
+	case ARG_RULES:
+		return "array";
 	}
 	abort();
 }
@@ -64,9 +67,28 @@ static void put_bounds(json_t *schema, const struct op_arg *arg, enum op_surface
 		if (surface == OP_SURFACE_REST)
 			json_put_int(schema, "maxProperties", max);
 		break;
+	case ARG_STRING_LIST:
+	case ARG_RULES:
+		if (surface == OP_SURFACE_REST)
+			json_put_int(schema, "maxItems", max);
+		break;
 	case ARG_BOOLEAN:
 		break;
 	}
+}
+
+static bool is_list(const struct op_arg *arg)
+{
+	return arg->type == ARG_STRING_LIST || arg->type == ARG_RULES;
+}
+
+static json_t *item_schema(const struct op_arg *arg, enum op_surface surface)
+{
+	json_t *schema = parse_own("{\"type\":\"string\"}");
+
+	if (arg->pattern && surface == OP_SURFACE_REST)
+		json_put_str(schema, "pattern", arg->pattern);
+	return schema;
 }
 
 static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
@@ -83,7 +105,11 @@ static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 	json_decref(choices);
 	if (arg->type == ARG_STRING_MAP)
 		json_put(schema, "additionalProperties", parse_own("{\"type\":\"string\"}"));
-	if (arg->pattern && surface == OP_SURFACE_REST)
+	if (arg->type == ARG_RULES)
+		json_put(schema, "type", parse_own("[\"array\",\"null\"]"));
+	if (is_list(arg))
+		json_put(schema, "items", item_schema(arg, surface));
+	else if (arg->pattern && surface == OP_SURFACE_REST)
 		json_put_str(schema, "pattern", arg->pattern);
 	if (arg->limit_default)
 		json_put(schema, "default", ops_limit_json(limits, arg->limit_default));

@@ -3,35 +3,14 @@
  * by models and count against the size of all tool definitions together (under 2,000 tokens), so
  * they say only what name, type and bounds do not.
  */
-#include "api/ops_internal.h"
+#include "api/ops_table_words.h"
+#include "api/ops_table_exec.h"
+#include "api/ops_table_network.h"
 
 #include "base/str.h"
 
 #define LIST(array)    .args = array, .n_args = ARRAY_SIZE(array)
 #define RESULTS(array) .results = array, .n_results = ARRAY_SIZE(array)
-
-#define STRING		"{\"type\":\"string\"}"
-#define INTEGER		"{\"type\":\"integer\"}"
-#define NUMBER		"{\"type\":\"number\"}"
-#define BOOLEAN		"{\"type\":\"boolean\"}"
-#define OBJECT		"{\"type\":\"object\"}"
-#define STRING_OR_NULL	"{\"type\":[\"string\",\"null\"]}"
-#define INTEGER_OR_NULL "{\"type\":[\"integer\",\"null\"]}"
-#define TIME		"{\"type\":\"string\",\"format\":\"date-time\"}"
-#define TIME_OR_NULL	"{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
-
-/* Long enough for every id; whether it names anything is the core's to say. */
-#define SANDBOX_ID_ARG                                                                             \
-	{                                                                                          \
-		.name = "id", .mcp_name = "sandbox_id", .type = ARG_STRING,                        \
-		.flags = ARG_REQUIRED | ARG_IN_PATH, .min = 1, .max = 64,                          \
-		.description = "Sandbox id"                                                        \
-	}
-#define EXEC_ID_ARG                                                                                \
-	{                                                                                          \
-		.name = "exec_id", .type = ARG_STRING, .flags = ARG_REQUIRED | ARG_IN_PATH,        \
-		.min = 1, .max = 64, .description = "From exec"                                    \
-	}
 
 /* ---- sandboxes ---- */
 
@@ -119,6 +98,20 @@ static const struct op_arg create_args[] = {
 	  .min = 1,
 	  .max = SANDBOX_NAME_MAX,
 	  .description = "Instead of size and image" },
+	{ .name = "egress",
+	  .type = ARG_RULES,
+	  .limit_max = "egress_rules_max",
+	  .value_max = RULE_TEXT_MAX,
+	  .description = "What it may reach. null: the internet; []: nothing; else only this: "
+			 "host, *.host, address or CIDR, each with :port" },
+	{ .name = "networks",
+	  .mcp_name = "network",
+	  .type = ARG_STRING_LIST,
+	  .max = SLOT_NETWORKS_MAX,
+	  .value_max = SANDBOX_NAME_MAX,
+	  .pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+	  .matches = ops_is_dns_label,
+	  .description = "Private networks to join" },
 	{ .name = "on_timeout",
 	  .type = ARG_STRING,
 	  .max = 8,
@@ -167,6 +160,10 @@ static const struct op_result_field sandbox_results[] = {
 	{ "labels", "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}}", "",
 	  false, true },
 	{ "generation", INTEGER, "Counts restores of its state", false, true },
+	{ "egress", RULES, "What it may reach: null is everything, [] nothing", false, true },
+	{ "networks", STRINGS, "Private networks that it is in", false, true },
+	{ "address", STRING_OR_NULL, "In private networks; null while it has none", false, true },
+	{ "traffic", OBJECT, "Bytes and packets out and in, and packets denied", false, true },
 	{ "ended_at", TIME, "Only when it has ended", true, true },
 	{ "reason", STRING, "Why it ended: destroyed_by_user, expired, guest_crashed …", true,
 	  true },
@@ -264,184 +261,6 @@ static const struct op_arg snapshot_name_args[] = {
 
 static const struct op_result_field snapshot_remove_results[] = {
 	{ "name", STRING, "", false, false },
-};
-
-/* ---- commands ---- */
-
-static const char *const encoding_choices[] = { "utf8", "base64", NULL };
-static const char *const signal_choices[] = { "SIGHUP",	 "SIGINT",  "SIGQUIT",	"SIGKILL",
-					      "SIGUSR1", "SIGUSR2", "SIGTERM",	"SIGCONT",
-					      "SIGSTOP", "SIGTSTP", "SIGWINCH", NULL };
-
-#define COMMAND_MAX 131071     /* Linux: MAX_ARG_STRLEN, one argument of execve */
-#define STDIN_MAX   (64 << 20) /* the body's cap is the bound that counts */
-#define MAX_OUTPUT_ARG                                                                             \
-	{                                                                                          \
-		.name = "max_output_bytes", .type = ARG_INTEGER, .min = 1,                         \
-		.limit_max = "output_bytes_max",                                                   \
-		.description = "Per stream; head and tail are kept"                                \
-	}
-#define ENCODING_ARG                                                                               \
-	{                                                                                          \
-		.name = "encoding", .type = ARG_STRING, .flags = ARG_REST_ONLY, .max = 8,          \
-		.choices = encoding_choices, .default_json = "\"utf8\"",                           \
-		.description = "base64: stdout_base64 and stderr_base64 instead of text"           \
-	}
-
-static const struct op_arg exec_args[] = {
-	SANDBOX_ID_ARG,
-	{ .name = "command",
-	  .type = ARG_STRING,
-	  .flags = ARG_REQUIRED,
-	  .min = 1,
-	  .max = COMMAND_MAX,
-	  .description = "For the shell" },
-	{ .name = "timeout_ms",
-	  .type = ARG_INTEGER,
-	  .min = 1,
-	  .limit_max = "exec_timeout_ms_max",
-	  .limit_default = "exec_timeout_ms_default",
-	  .description = "Killed then" },
-	{ .name = "cwd",
-	  .type = ARG_STRING,
-	  .min = 1,
-	  .max = 4095,
-	  .description = "Default: home" },
-	{ .name = "env",
-	  .type = ARG_STRING_MAP,
-	  .flags = ARG_SECRET,
-	  .max = 1024,
-	  .key_max = 256,
-	  .value_max = 65536,
-	  .key_matches = ops_is_env_name },
-	{ .name = "stdin",
-	  .type = ARG_STRING,
-	  .flags = ARG_SECRET | ARG_ALLOW_NUL,
-	  .max = STDIN_MAX },
-	{ .name = "stdin_base64",
-	  .type = ARG_STRING,
-	  .flags = ARG_SECRET | ARG_REST_ONLY,
-	  .max = STDIN_MAX,
-	  .description = "Instead of stdin, for bytes that are no text" },
-	{ .name = "stdin_open",
-	  .type = ARG_BOOLEAN,
-	  .default_json = "false",
-	  .description = "Keep stdin open for exec_wait" },
-	{ .name = "user",
-	  .type = ARG_STRING,
-	  .min = 1,
-	  .max = 32,
-	  .description = "Default: sandbox (has sudo)" },
-	{ .name = "background",
-	  .type = ARG_BOOLEAN,
-	  .default_json = "false",
-	  .description = "Answer at once; see exec_wait" },
-	MAX_OUTPUT_ARG,
-	ENCODING_ARG,
-};
-
-static const struct op_result_field exec_results[] = {
-	{ "exec_id", STRING, "", false, false },
-	{ "running", BOOLEAN, "true: pick it up with exec_wait", false, false },
-	{ "stdout", STRING, "", true, false },
-	{ "stderr", STRING, "", true, false },
-	{ "stdout_base64", STRING, "With encoding base64", true, true },
-	{ "stderr_base64", STRING, "With encoding base64", true, true },
-	{ "exit_code", INTEGER_OR_NULL,
-	  "124: timed out; 128 + n: ended by signal n; null while running", false, false },
-	{ "signal", STRING_OR_NULL, "", false, false },
-	{ "duration_ms", INTEGER, "", false, false },
-	{ "timed_out", BOOLEAN, "", false, false },
-	{ "truncated", BOOLEAN, "Some of the output was left out", false, false },
-	{ "out_of_memory", BOOLEAN, "", false, false },
-	{ "stdout_bytes", INTEGER, "Written so far", false, false },
-	{ "stderr_bytes", INTEGER, "Written so far", false, false },
-	{ "next_offset", INTEGER, "Of stdout, for from_offset", false, false },
-	{ "next_stderr_offset", INTEGER, "Of stderr, for from_stderr_offset", false, false },
-};
-
-static const struct op_arg exec_wait_args[] = {
-	SANDBOX_ID_ARG,
-	EXEC_ID_ARG,
-	{ .name = "wait_ms",
-	  .type = ARG_INTEGER,
-	  .flags = ARG_REST_ONLY,
-	  .min = 0,
-	  .max = 600000,
-	  .default_json = "0",
-	  .description = "Wait this long for its end before answering" },
-	{ .name = "wait_ms",
-	  .type = ARG_INTEGER,
-	  .flags = ARG_MCP_ONLY,
-	  .min = 0,
-	  .limit_max = "mcp_exec_wait_ms",
-	  .limit_default = "mcp_exec_wait_ms" },
-	{ .name = "stdin",
-	  .type = ARG_STRING,
-	  .flags = ARG_SECRET | ARG_ALLOW_NUL | ARG_MCP_ONLY,
-	  .max = STDIN_MAX,
-	  .description = "Fed first" },
-	{ .name = "close_stdin",
-	  .type = ARG_BOOLEAN,
-	  .flags = ARG_MCP_ONLY,
-	  .default_json = "false" },
-	{ .name = "signal",
-	  .type = ARG_STRING,
-	  .flags = ARG_MCP_ONLY,
-	  .max = 16,
-	  .choices = signal_choices },
-	{ .name = "from_offset",
-	  .type = ARG_INTEGER,
-	  .min = 0,
-	  .max = INT64_MAX,
-	  .default_json = "0",
-	  .description = "Byte of stdout to start at" },
-	{ .name = "from_stderr_offset",
-	  .type = ARG_INTEGER,
-	  .min = 0,
-	  .max = INT64_MAX,
-	  .default_json = "0" },
-	MAX_OUTPUT_ARG,
-	ENCODING_ARG,
-};
-
-static const struct op_arg exec_input_args[] = {
-	SANDBOX_ID_ARG,
-	EXEC_ID_ARG,
-	{ .name = "data",
-	  .type = ARG_STRING,
-	  .flags = ARG_SECRET | ARG_ALLOW_NUL,
-	  .max = STDIN_MAX,
-	  .description = "Text for its stdin" },
-	{ .name = "data_base64",
-	  .type = ARG_STRING,
-	  .flags = ARG_SECRET,
-	  .max = STDIN_MAX,
-	  .description = "Bytes for its stdin" },
-	{ .name = "close",
-	  .type = ARG_BOOLEAN,
-	  .default_json = "false",
-	  .description = "Close its stdin afterwards" },
-};
-
-static const struct op_result_field exec_input_results[] = {
-	{ "exec_id", STRING, "", false, false },
-	{ "accepted_bytes", INTEGER, "", false, false },
-};
-
-static const struct op_arg exec_signal_args[] = {
-	SANDBOX_ID_ARG,
-	EXEC_ID_ARG,
-	{ .name = "signal",
-	  .type = ARG_STRING,
-	  .flags = ARG_REQUIRED,
-	  .max = 16,
-	  .choices = signal_choices,
-	  .description = "To all its processes" },
-};
-
-static const struct op_result_field exec_signal_results[] = {
-	{ "exec_id", STRING, "", false, false },
 };
 
 /* ---- images and the server ---- */
@@ -604,6 +423,20 @@ static const struct op table[] = {
 	  RESULTS(fork_results),
 	  .handler = op_fork_sandbox },
 
+	{ .name = "set_egress",
+	  .title = "Set egress",
+	  .scope = "sandbox:egress",
+	  .summary = "Replaces what a sandbox may reach, at once, for open connections too.",
+	  .rest_method = "PUT",
+	  .rest_path = "/v1/sandboxes/{id}/egress",
+	  .rest_status = 200,
+	  .on_mcp = true,
+	  .mcp_result_open = true,
+	  .hints = OP_DESTRUCTIVE | OP_IDEMPOTENT,
+	  LIST(set_egress_args),
+	  RESULTS(egress_results),
+	  .handler = op_set_egress },
+
 	{ .name = "get_sandbox",
 	  .title = "Get sandbox",
 	  .scope = "sandbox:read",
@@ -647,6 +480,94 @@ static const struct op table[] = {
 	  LIST(snapshot_name_args),
 	  RESULTS(snapshot_remove_results),
 	  .handler = op_remove_snapshot },
+	{ .name = "get_egress",
+	  .title = "Get egress",
+	  .scope = "sandbox:read",
+	  .summary = "What a sandbox may reach.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/sandboxes/{id}/egress",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  LIST(id_args),
+	  RESULTS(egress_results),
+	  .handler = op_get_egress },
+	{ .name = "change_egress",
+	  .title = "Change egress",
+	  .scope = "sandbox:egress",
+	  .summary = "Adds rules to the list of what a sandbox may reach, and takes others out.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/egress",
+	  .rest_status = 200,
+	  .hints = OP_DESTRUCTIVE,
+	  LIST(change_egress_args),
+	  RESULTS(egress_results),
+	  .handler = op_change_egress },
+	{ .name = "list_denials",
+	  .title = "List denials",
+	  .scope = "sandbox:read",
+	  .summary = "What a sandbox tried to reach and was denied, and the rule that would allow "
+		     "each.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/sandboxes/{id}/egress/denials",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  LIST(id_args),
+	  RESULTS(denials_results),
+	  .handler = op_list_denials },
+	{ .name = "create_network",
+	  .title = "Create network",
+	  .scope = "network",
+	  .summary = "Makes a private network for sandboxes.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/networks",
+	  .rest_status = 201,
+	  .hints = 0,
+	  LIST(create_network_args),
+	  RESULTS(network_results),
+	  .handler = op_create_network },
+	{ .name = "list_networks",
+	  .title = "List networks",
+	  .scope = "sandbox:read",
+	  .summary = "Your private networks and their members.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/networks",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  RESULTS(list_results),
+	  .handler = op_list_networks },
+	{ .name = "remove_network",
+	  .title = "Remove network",
+	  .scope = "network",
+	  .summary = "Removes a private network that has no members.",
+	  .rest_method = "DELETE",
+	  .rest_path = "/v1/networks/{name}",
+	  .rest_status = 200,
+	  .hints = OP_DESTRUCTIVE,
+	  LIST(network_args),
+	  RESULTS(network_name_results),
+	  .handler = op_remove_network },
+	{ .name = "join_network",
+	  .title = "Join network",
+	  .scope = "network",
+	  .summary = "Makes a sandbox a member of a private network, at once.",
+	  .rest_method = "PUT",
+	  .rest_path = "/v1/networks/{name}/members/{id}",
+	  .rest_status = 200,
+	  .hints = OP_IDEMPOTENT,
+	  LIST(join_network_args),
+	  RESULTS(member_results),
+	  .handler = op_join_network },
+	{ .name = "leave_network",
+	  .title = "Leave network",
+	  .scope = "network",
+	  .summary = "Takes a sandbox out of a private network, at once.",
+	  .rest_method = "DELETE",
+	  .rest_path = "/v1/networks/{name}/members/{id}",
+	  .rest_status = 200,
+	  .hints = OP_DESTRUCTIVE | OP_IDEMPOTENT,
+	  LIST(leave_network_args),
+	  RESULTS(leave_results),
+	  .handler = op_leave_network },
 	{ .name = "exec_input",
 	  .title = "Feed command",
 	  .scope = "exec",

@@ -279,6 +279,38 @@ static int check_map(const struct check *check, const struct op_arg *arg, const 
 	return 0;
 }
 
+static int check_list(const struct check *check, const struct op_arg *arg, const json_t *value)
+{
+	const int64_t value_max = ops_arg_value_max(arg, check->limits);
+	char want[160];
+	int64_t min, max;
+	const json_t *item;
+	size_t i;
+
+	ops_arg_bounds(arg, check->limits, &min, &max);
+	snprintf(want, sizeof(want), "must be %sa list of at most %lld strings",
+		 arg->type == ARG_RULES ? "null or " : "", (long long)max);
+	if (!json_is_array(value))
+		return refuse(check, arg, value, want);
+	if ((int64_t)json_array_size(value) > max) {
+		snprintf(want + strlen(want), sizeof(want) - strlen(want), ", got %zu",
+			 json_array_size(value));
+		return refuse(check, arg, NULL, want);
+	}
+	json_array_foreach(value, i, item) {
+		size_t len = json_string_length(item);
+
+		snprintf(want, sizeof(want),
+			 "must have strings of 1 to %lld bytes%s%s; that at index %zu is not",
+			 (long long)value_max, arg->pattern ? " that match " : "",
+			 arg->pattern ? arg->pattern : "", i);
+		if (!json_is_string(item) || len < 1 || (int64_t)len > value_max || has_nul(item) ||
+		    (arg->matches && !arg->matches(json_string_value(item), len)))
+			return refuse(check, arg, item, want);
+	}
+	return 0;
+}
+
 static int check_value(const struct check *check, const struct op_arg *arg, json_t *value,
 		       json_t **ret)
 {
@@ -294,6 +326,10 @@ static int check_value(const struct check *check, const struct op_arg *arg, json
 		break;
 	case ARG_STRING_MAP:
 		rc = check_map(check, arg, value);
+		break;
+	case ARG_STRING_LIST:
+	case ARG_RULES:
+		rc = json_is_null(value) ? 0 : check_list(check, arg, value);
 		break;
 	case ARG_BOOLEAN:
 		if (!json_is_boolean(value))
@@ -345,7 +381,7 @@ int ops_validate(const struct op *op, enum op_surface surface, const struct core
 
 		if (!arg)
 			return refuse_unknown(&check, key);
-		if (json_is_null(value))
+		if (json_is_null(value) && arg->type != ARG_RULES)
 			continue;
 		rc = check_value(&check, arg, value, &checked);
 		if (rc < 0)

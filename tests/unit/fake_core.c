@@ -19,6 +19,7 @@ struct core {
 	atomic_int created, cancelled, closed;
 	atomic_ullong spewed;
 	char request_hash[80], idempotency_key[260];
+	json_t *egress;
 };
 
 struct core *fake_core_new(struct loop *loop)
@@ -32,6 +33,7 @@ struct core *fake_core_new(struct loop *loop)
 
 void fake_core_free(struct core *core)
 {
+	json_decref(core->egress);
 	free(core);
 }
 
@@ -94,6 +96,8 @@ static void fill(struct sandbox_info *info)
 				       .created_unix_ms = 1000,
 				       .expires_unix_ms = 901000 };
 	info->labels = json_object();
+	info->egress = json_null();
+	info->networks = json_array();
 }
 
 static int check_id(const char *id, struct err *err)
@@ -106,6 +110,8 @@ static int check_id(const char *id, struct err *err)
 void sandbox_info_clear(struct sandbox_info *info)
 {
 	json_decref(STEAL(info->labels));
+	json_decref(STEAL(info->egress));
+	json_decref(STEAL(info->networks));
 }
 
 int core_create(struct core *core, const struct principal *who,
@@ -221,6 +227,105 @@ int core_snapshot_remove(struct core *core, const struct principal *who, const c
 	if (str_eq(name, snapshot.name))
 		return 0;
 	return err_code(err, -ENOENT, "snapshot_not_found", "no snapshot '%.64s'", name);
+}
+
+/* ---- egress and networks ---- */
+
+int core_egress_get(struct core *core, const struct principal *who, const char *id, json_t **ret,
+		    struct err *err)
+{
+	int rc = check_id(id, err);
+
+	if (rc == 0)
+		*ret = core->egress ? json_incref(core->egress) : json_null();
+	return rc;
+}
+
+int core_egress_set(struct core *core, const struct principal *who, const char *id,
+		    const json_t *rules, json_t **ret, struct err *err)
+{
+	int rc = check_id(id, err);
+
+	if (rc < 0)
+		return rc;
+	if (json_array_size(rules) > 0 &&
+	    str_eq(json_string_value(json_array_get(rules, 0)), "malformed"))
+		return err_code(err, -EINVAL, "invalid_egress_rule", "rules[0]: it is malformed");
+	json_decref(core->egress);
+	core->egress = json_deep_copy(rules);
+	return core_egress_get(core, who, id, ret, err);
+}
+
+int core_egress_change(struct core *core, const struct principal *who, const char *id,
+		       const json_t *add, const json_t *remove, json_t **ret, struct err *err)
+{
+	if (json_is_array(core->egress) && add)
+		json_array_extend(core->egress, (json_t *)(uintptr_t)add);
+	return core_egress_get(core, who, id, ret, err);
+}
+
+int core_egress_denials(struct core *core, const struct principal *who, const char *id,
+			json_t **ret, uint64_t *ret_unreported, struct err *err)
+{
+	*ret_unreported = 3;
+	*ret = json_pack("[{s:s}]", "host", "b.example");
+	return check_id(id, err);
+}
+
+static const struct core_network_member member = {
+	.sandbox_id = "sbx_aa",
+	.name = "db",
+	.address = "100.64.1.0",
+};
+
+void core_networks_free(struct core_network *networks, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(networks[i].members);
+	free(networks);
+}
+
+int core_network_create(struct core *core, const struct principal *who, const char *name,
+			int64_t *ret_created_unix_ms, struct err *err)
+{
+	*ret_created_unix_ms = 1000;
+	if (str_eq(name, "team"))
+		return err_code(err, -EEXIST, "network_exists", "there is one already");
+	return 0;
+}
+
+int core_network_list(struct core *core, const struct principal *who, struct core_network **ret,
+		      size_t *ret_n, struct err *err)
+{
+	*ret = xcalloc(1, sizeof(**ret));
+	str_copy((*ret)->name, sizeof((*ret)->name), "team");
+	(*ret)->members = xcalloc(1, sizeof(member));
+	(*ret)->members[0] = member;
+	(*ret)->n_members = 1;
+	*ret_n = 1;
+	return 0;
+}
+
+int core_network_remove(struct core *core, const struct principal *who, const char *name,
+			struct err *err)
+{
+	return err_code(err, -EBUSY, "network_in_use", "network '%s' has 1 members", name);
+}
+
+int core_network_join(struct core *core, const struct principal *who, const char *network,
+		      const char *id, const char *name, struct core_network_member *ret,
+		      struct err *err)
+{
+	*ret = member;
+	if (name)
+		str_copy(ret->name, sizeof(ret->name), name);
+	return check_id(id, err);
+}
+
+int core_network_leave(struct core *core, const struct principal *who, const char *network,
+		       const char *id, struct err *err)
+{
+	return check_id(id, err);
 }
 
 /* ---- commands ---- */

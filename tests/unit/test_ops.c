@@ -75,6 +75,9 @@ static json_t *good_value(const struct op_arg *arg)
 		return json_true();
 	case ARG_STRING_MAP:
 		return json_pack("{s:s}", "KEY", "value");
+	case ARG_STRING_LIST:
+	case ARG_RULES:
+		return json_pack("[s]", "value");
 	}
 	return NULL;
 }
@@ -152,12 +155,14 @@ static void check_types(const struct subject *s)
 	const enum arg_type type = s->arg->type;
 
 	accept(s, good_value(s->arg));
-	if (!(s->arg->flags & ARG_REQUIRED))
+	if (!(s->arg->flags & ARG_REQUIRED) || type == ARG_RULES)
 		accept(s, json_null());
 	else
 		refuse(s, json_null());
-	refuse(s, json_array());
-	refuse(s, json_pack("[s]", "hunter2"));
+	if (type != ARG_STRING_LIST && type != ARG_RULES) {
+		refuse(s, json_array());
+		refuse(s, json_pack("[s]", "hunter2"));
+	}
 	if (type != ARG_STRING)
 		refuse(s, json_string("hunter2"));
 	if (type != ARG_STRING_MAP)
@@ -272,6 +277,54 @@ static void check_maps(const struct subject *s)
 	}
 }
 
+static json_t *list_of(size_t n, const char *value)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_string(value));
+	return list;
+}
+
+static void check_lists(const struct subject *s)
+{
+	size_t value_max = (size_t)ops_arg_value_max(s->arg, &limits);
+	_cleanup_free_ char *longest = filled(value_max), *longer = filled(value_max + 1);
+	int64_t min, max;
+
+	ops_arg_bounds(s->arg, &limits, &min, &max);
+	accept(s, json_array());
+	accept(s, list_of((size_t)max, "a"));
+	refuse(s, list_of((size_t)max + 1, "a"));
+	accept(s, list_of(1, longest));
+	refuse(s, list_of(1, longer));
+	refuse(s, list_of(1, ""));
+	refuse(s, json_pack("[i]", 1));
+	refuse(s, json_pack("[s, n]", "a"));
+	refuse(s, json_pack("[[]]"));
+	refuse(s, json_pack("[o]", json_stringn("a\0b", 3)));
+	if (s->arg->pattern)
+		refuse(s, list_of(1, "-Bad Name"));
+}
+
+/* null is a value of its own: it must reach the handler. */
+static void test_null_is_not_absent(void **state)
+{
+	const struct op *op = ops_find("create_sandbox");
+	_cleanup_json_ json_t *with = json_pack("{s:n, s:n}", "egress", "networks");
+	_cleanup_json_ json_t *without = json_object();
+	json_t *checked = NULL;
+	struct err err = ERR_INIT;
+
+	assert_int_equal(ops_validate(op, OP_SURFACE_REST, &limits, with, &checked, &err), 0);
+	assert_true(json_is_null(json_object_get(checked, "egress")));
+	assert_null(json_object_get(checked, "networks"));
+	json_decref(checked);
+	assert_int_equal(ops_validate(op, OP_SURFACE_REST, &limits, without, &checked, &err), 0);
+	assert_null(json_object_get(checked, "egress"));
+	json_decref(checked);
+}
+
 static void check_arg(const struct subject *s)
 {
 	check_types(s);
@@ -285,6 +338,10 @@ static void check_arg(const struct subject *s)
 		break;
 	case ARG_STRING_MAP:
 		check_maps(s);
+		break;
+	case ARG_STRING_LIST:
+	case ARG_RULES:
+		check_lists(s);
 		break;
 	case ARG_BOOLEAN:
 		break;
@@ -577,6 +634,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_argument),
+		cmocka_unit_test(test_null_is_not_absent),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_not_an_object),
