@@ -39,10 +39,11 @@ class Daemon {
 
 		fs.mkdirSync(this.stateDir);
 		fs.mkdirSync(images, { recursive: true });
+		// Without a network for sandboxes: the demo needs none, and leaves nothing on the host.
 		// A process group of its own: Ctrl-C reaches the demo, which ends the daemon in order.
 		this.child = spawn(
 			path.join(build, 'skerryd'),
-			['--state-dir', this.stateDir, '--listen', '127.0.0.1:0', '--image-dir', images],
+			['--state-dir', this.stateDir, '--listen', '127.0.0.1:0', '--image-dir', images, '--network', 'off'],
 			{ stdio: ['ignore', log, log], detached: true }
 		);
 		fs.closeSync(log);

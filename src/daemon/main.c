@@ -2,7 +2,8 @@
  * skerryd: everything is made here, in this order, and unmade in the reverse:
  *
  *	options, log, signals, descriptors' limit, listening socket, loop, pool, VM driver, images,
- *	core (takes the state directory's lock), recovery, MCP, REST, HTTP server, ready
+ *	core (takes the state directory's lock, then makes the network), recovery, MCP, REST, HTTP
+ *	server, ready
  *
  * The socket is opened first, so that a taken port is found out before anything was touched;
  *clients wait in its backlog until recovery is done. The end leaves sandboxes running: the next
@@ -143,23 +144,40 @@ static int make_driver(struct daemon *d, struct err *err)
 	return rc;
 }
 
-static int make_core(struct daemon *d, struct err *err)
+static int open_core(struct daemon *d, struct err *err)
 {
-	struct core_config config = {
+	const struct core_network_config network = {
+		.mode = d->options.network_mode,
+		.uplink = d->options.uplink,
+		.resolv_conf = d->options.resolv_conf,
+		.pin_dir = d->options.pin_dir,
+		.range = d->options.network_range,
+		.range_prefix = d->options.network_range_prefix,
+		.allowed = d->options.network_allow,
+		.n_allowed = d->options.n_network_allow,
+		.ready = (uint32_t)d->options.limits.network_slots_ready,
+	};
+	const struct core_config config = {
 		.state_dir = d->options.state_dir,
 		.limits = d->options.limits,
+		.driver = d->driver,
+		.images = d->images,
 		.loop = d->loop,
 		.pool = d->pool,
+		.network = &network,
 	};
+
+	return core_new(&config, &d->core, err);
+}
+
+static int make_core(struct daemon *d, struct err *err)
+{
 	int rc = make_driver(d, err);
 
 	if (rc == 0)
 		rc = image_store_new(d->options.image_dir, d->options.recipe_dir, &d->images, err);
-	if (rc < 0)
-		return rc;
-	config.driver = d->driver;
-	config.images = d->images;
-	rc = core_new(&config, &d->core, err);
+	if (rc == 0)
+		rc = open_core(d, err);
 	if (rc == 0)
 		rc = core_recover(d->core, err);
 	return rc;
@@ -245,6 +263,18 @@ static int announce(struct daemon *d, struct err *err)
 	return 0;
 }
 
+/* A core that opens and recovers nothing is enough, and shows that no other daemon is there. */
+static int remove_network(struct daemon *d, struct err *err)
+{
+	int rc = make_state_dir(d, err);
+
+	if (rc == 0)
+		rc = make_loop_and_pool(d, err);
+	if (rc == 0)
+		rc = open_core(d, err);
+	return rc < 0 ? rc : core_network_uninstall(d->core, err);
+}
+
 static int start(struct daemon *d, struct err *err)
 {
 	int rc = paths_complete(&d->options, err);
@@ -323,8 +353,8 @@ int main(int argc, char **argv)
 	log_init(d.options.log_level);
 	set_up_signals(&d);
 	raise_descriptor_limit();
-	rc = start(&d, &err);
-	if (rc == 0)
+	rc = d.options.remove_network ? remove_network(&d, &err) : start(&d, &err);
+	if (rc == 0 && !d.options.remove_network)
 		wait_for_end(&d);
 	else
 		report(&err);

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "net/prefix.h"
 
 #define CONFIG_MAX_BYTES (256u * 1024)
 
@@ -27,6 +28,9 @@ const char options_help[] =
 	"  --tls-key FILE       its private key, PEM\n"
 	"  --insecure-listen    serve other than loopback addresses without TLS\n"
 	"  --image-dir DIR      images (default: images in the state directory)\n"
+	"  --network MODE       of sandboxes: auto (default: where the host can filter it), on, "
+	"off\n"
+	"  --remove-network     remove what the kernel has of it, for uninstalling, and end\n"
 	"  --log-level LEVEL    debug, info (default), warn or error\n"
 	"  --version            print the version\n"
 	"  --help               print this\n"
@@ -103,6 +107,72 @@ static int parse_hosts(const char *value, struct options *options, struct err *e
 	return 0;
 }
 
+static int parse_mode(const char *value, enum core_network_mode *ret, struct err *err)
+{
+	if (str_eq(value, "auto"))
+		*ret = CORE_NETWORK_AUTO;
+	else if (str_eq(value, "on"))
+		*ret = CORE_NETWORK_ON;
+	else if (str_eq(value, "off"))
+		*ret = CORE_NETWORK_OFF;
+	else
+		return err_set(err, -EINVAL, "'%s' is none of auto, on, off", value);
+	return 0;
+}
+
+static int parse_cidr(const char *text, size_t len, struct slot_cidr *ret, struct err *err)
+{
+	struct net_prefix prefix;
+	const char *why;
+
+	if (prefix_parse(text, len, &prefix, &why) < 0)
+		return err_set(err, -EINVAL, "'%.*s': the address %s", (int)len, text, why);
+	if (prefix.family != 4)
+		return err_set(err, -EINVAL, "'%.*s' is not an IPv4 range", (int)len, text);
+	*ret = (struct slot_cidr){
+		.address = (uint32_t)prefix.bytes[0] << 24 | (uint32_t)prefix.bytes[1] << 16 |
+			   (uint32_t)prefix.bytes[2] << 8 | prefix.bytes[3],
+		.prefix = prefix.bits,
+	};
+	return 0;
+}
+
+static int parse_range(const char *value, struct options *options, struct err *err)
+{
+	struct slot_cidr cidr;
+	int rc = parse_cidr(value, strlen(value), &cidr, err);
+
+	if (rc < 0)
+		return rc;
+	options->network_range = cidr.address;
+	options->network_range_prefix = cidr.prefix;
+	return 0;
+}
+
+static int parse_allow(const char *value, struct options *options, struct err *err)
+{
+	size_t n = 0;
+
+	while (*value) {
+		size_t len;
+		int rc;
+
+		value += strspn(value, ", \t");
+		len = strcspn(value, ", \t");
+		if (len == 0)
+			break;
+		if (n == OPTIONS_ALLOW_MAX)
+			return err_set(err, -EINVAL, "more than %d ranges", OPTIONS_ALLOW_MAX);
+		rc = parse_cidr(value, len, &options->network_allow[n], err);
+		if (rc < 0)
+			return rc;
+		n++;
+		value += len;
+	}
+	options->n_network_allow = n;
+	return 0;
+}
+
 /* ---- the configuration file ---- */
 
 static const struct {
@@ -120,6 +190,9 @@ static const struct {
 	{ "vm", "lib_dir", offsetof(struct options, lib_dir) },
 	{ "vm", "accel", offsetof(struct options, accel) },
 	{ "vm", "cgroup", offsetof(struct options, cgroup) },
+	{ "network", "uplink", offsetof(struct options, uplink) },
+	{ "network", "resolv_conf", offsetof(struct options, resolv_conf) },
+	{ "network", "pin_dir", offsetof(struct options, pin_dir) },
 	{ "images", "dir", offsetof(struct options, image_dir) },
 	{ "images", "recipes", offsetof(struct options, recipe_dir) },
 };
@@ -138,12 +211,26 @@ static int set_server_key(struct options *options, const char *name, const char 
 	return -ENOENT;
 }
 
+static int set_network_key(struct options *options, const char *name, const char *value,
+			   struct err *err)
+{
+	if (str_eq(name, "mode"))
+		return parse_mode(value, &options->network_mode, err);
+	if (str_eq(name, "range"))
+		return parse_range(value, options, err);
+	if (str_eq(name, "allow"))
+		return parse_allow(value, options, err);
+	return -ENOENT;
+}
+
 static void unknown_key(const char *section, const char *name, struct err *err)
 {
 	_cleanup_buf_ struct buf known = BUF_INIT;
 
 	if (str_eq(section, "server"))
 		buf_append_str(&known, "listen, insecure_listen, allowed_hosts, log_level");
+	if (str_eq(section, "network"))
+		buf_append_str(&known, "mode, range, allow");
 	for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++) {
 		if (str_eq(text_keys[i].section, section))
 			buf_printf(&known, "%s%s", known.len ? ", " : "", text_keys[i].name);
@@ -155,7 +242,8 @@ static void unknown_key(const char *section, const char *name, struct err *err)
 			buf_str(&known));
 	else
 		err_set(err, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [vm], [images]",
+			"unknown section [%s]; there are [server], [limits], [vm], [network], "
+			"[images]",
 			section);
 }
 
@@ -174,6 +262,8 @@ static int set_key(struct options *options, const char *section, const char *nam
 	}
 	if (str_eq(section, "server"))
 		rc = set_server_key(options, name, value, err);
+	else if (str_eq(section, "network"))
+		rc = set_network_key(options, name, value, err);
 	else if (str_eq(section, "limits"))
 		rc = core_limits_set(&options->limits, name, value, err);
 	if (rc == -ENOENT)
@@ -239,6 +329,8 @@ enum {
 	OPT_TLS_KEY,
 	OPT_INSECURE,
 	OPT_IMAGE_DIR,
+	OPT_NETWORK,
+	OPT_REMOVE_NETWORK,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
 	OPT_HELP
@@ -252,6 +344,8 @@ static const struct option long_options[] = {
 	{ "tls-key", required_argument, NULL, OPT_TLS_KEY },
 	{ "insecure-listen", no_argument, NULL, OPT_INSECURE },
 	{ "image-dir", required_argument, NULL, OPT_IMAGE_DIR },
+	{ "network", required_argument, NULL, OPT_NETWORK },
+	{ "remove-network", no_argument, NULL, OPT_REMOVE_NETWORK },
 	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -271,6 +365,11 @@ static int apply_option(struct options *options, int option, const char *value, 
 		return 0;
 	case OPT_TLS_KEY:
 		set_text(&options->tls_key, value);
+		return 0;
+	case OPT_NETWORK:
+		return parse_mode(value, &options->network_mode, err);
+	case OPT_REMOVE_NETWORK:
+		options->remove_network = true;
 		return 0;
 	case OPT_INSECURE:
 		options->insecure_listen = true;
@@ -358,6 +457,7 @@ int options_read(int argc, char **argv, struct options *ret, struct err *err)
 		.address = xstrdup("127.0.0.1"),
 		.port = 7171,
 		.log_level = LOG_LVL_INFO,
+		.network_mode = CORE_NETWORK_AUTO,
 	};
 	core_limits_init(&ret->limits);
 	rc = read_arguments(argc, argv, ret, true, err);

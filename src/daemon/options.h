@@ -9,9 +9,11 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "core/core.h"
 #include "core/limits.h"
 
 #define OPTIONS_HOSTS_MAX 16
+#define OPTIONS_ALLOW_MAX 64
 
 struct options {
 	char *config_path; /* NULL: none */
@@ -27,10 +29,19 @@ struct options {
 
 	/* [vm] and [images]; NULL: where the program was built or installed */
 	char *warden, *qemu, *qemu_kvm, *kernel, *initramfs, *lib_dir, *accel, *cgroup;
+	/* [network]; NULL and 0: the core's defaults */
+	enum core_network_mode network_mode;
+	char *uplink, *resolv_conf, *pin_dir;
+	uint32_t network_range;
+	uint8_t network_range_prefix;
+	struct slot_cidr network_allow[OPTIONS_ALLOW_MAX]; /* private ranges that rules may allow */
+	size_t n_network_allow;
+
 	char *image_dir; /* NULL: images in the state directory */
 	char *recipe_dir;
 
 	bool show_help, show_version;
+	bool remove_network; /* do that and nothing else */
 };
 
 /* -EINVAL with what is wrong and where (the file's line, or the option). Free with options_clear,

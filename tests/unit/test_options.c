@@ -66,6 +66,7 @@ static void test_refusals(void **state)
 		{ { "--listen", "0.0.0.0:80" }, "not a loopback address" },
 		{ { "--listen", "[::]:80" }, "not a loopback address" },
 		{ { "--listen", "192.0.2.1:80" }, "not a loopback address" },
+		{ { "--network", "maybe" }, "auto, on, off" },
 		{ { "--config", "/nonexistent" }, "'/nonexistent'" },
 	};
 
@@ -125,6 +126,34 @@ static void test_config(void **state)
 	options_clear(&options);
 }
 
+static void test_network(void **state)
+{
+	struct options options;
+	struct err err;
+
+	assert_int_equal(READ(&options, &err, "--listen", "localhost:0"), 0);
+	assert_int_equal(options.network_mode, CORE_NETWORK_AUTO);
+	options_clear(&options);
+	assert_int_equal(READ(&options, &err, "--network", "off"), 0);
+	assert_int_equal(options.network_mode, CORE_NETWORK_OFF);
+	options_clear(&options);
+	assert_int_equal(parse("[network]\nmode = on\nuplink = eth0\nrange = 10.96.0.0/16\n"
+			       "allow = 10.1.0.0/16, 192.168.7.7\nresolv_conf = /etc/x\n",
+			       &options, &err),
+			 0);
+	assert_int_equal(options.network_mode, CORE_NETWORK_ON);
+	assert_string_equal(options.uplink, "eth0");
+	assert_string_equal(options.resolv_conf, "/etc/x");
+	assert_int_equal(options.network_range, 0x0a600000);
+	assert_int_equal(options.network_range_prefix, 16);
+	assert_int_equal(options.n_network_allow, 2);
+	assert_int_equal(options.network_allow[0].address, 0x0a010000);
+	assert_int_equal(options.network_allow[0].prefix, 16);
+	assert_int_equal(options.network_allow[1].address, 0xc0a80707);
+	assert_int_equal(options.network_allow[1].prefix, 32);
+	options_clear(&options);
+}
+
 static void test_config_refusals(void **state)
 {
 	static const struct {
@@ -140,6 +169,10 @@ static void test_config_refusals(void **state)
 		{ "[limits]\nno_such_limit = 1\n", "line 2", "no_such_limit" },
 		{ "[server]\ninsecure_listen = maybe\n", "line 2", "neither yes nor no" },
 		{ "[vm]\nkernel =\n", "line 2", "has no value" },
+		{ "[network]\nmode = yes\n", "line 2", "auto, on, off" },
+		{ "[network]\nrange = 100.64.0.1/10\n", "line 2", "'100.64.0.1/10'" },
+		{ "[network]\nallow = 10.0.0.0/8, fd00::/8\n", "line 2", "'fd00::/8'" },
+		{ "[network]\nname = x\n", "line 2", "it has mode, range, allow, uplink" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -160,6 +193,7 @@ int main(void)
 		cmocka_unit_test(test_defaults), cmocka_unit_test(test_command_line),
 		cmocka_unit_test(test_refusals), cmocka_unit_test(test_insecure_is_insisted_on),
 		cmocka_unit_test(test_config),	 cmocka_unit_test(test_config_refusals),
+		cmocka_unit_test(test_network),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
