@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/str.h"
@@ -64,6 +65,18 @@ static const struct cli_option options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "NAME",
 	  .help = "start from this snapshot, in place of --image and --size" },
+	{ .name = "egress",
+	  .letter = 'e',
+	  .type = CLI_TEXT,
+	  .metavar = "RULE",
+	  .repeat = true,
+	  .help = "what it may reach: open (default), none, or a rule such as pypi.org:443; may be "
+		  "repeated" },
+	{ .name = "network",
+	  .type = CLI_TEXT,
+	  .metavar = "NAME",
+	  .repeat = true,
+	  .help = "a private network to join; may be repeated" },
 	{ .name = "on-timeout",
 	  .type = CLI_TEXT,
 	  .metavar = "WHAT",
@@ -85,6 +98,8 @@ static const struct cli_example examples[] = {
 	  "skerry create --size medium --timeout 2h --image dev --name build" },
 	{ "keep the id in a script", "id=$(skerry create --quiet --label job=42)" },
 	{ "any shape", "skerry create --vcpus 2 --memory 3072 --disk 20" },
+	{ "one that reaches two sites and nothing else",
+	  "skerry create --egress pypi.org:443 --egress '*.pythonhosted.org:443'" },
 };
 
 json_t *cli_labels(const struct cli_args *args)
@@ -104,6 +119,41 @@ json_t *cli_labels(const struct cli_args *args)
 			json_put_str(labels, key, equals + 1);
 	}
 	return labels;
+}
+
+/* All values of an option that may be repeated; the caller frees the array. */
+static const char **texts_of(const struct cli_args *args, const char *option, size_t *ret_n)
+{
+	const char **texts = xcalloc(args->n_given + 1, sizeof(*texts));
+	size_t n = 0;
+
+	for (size_t i = 0; i < args->n_given; i++) {
+		if (str_eq(args->given[i].option->name, option))
+			texts[n++] = args->given[i].text;
+	}
+	*ret_n = n;
+	return texts;
+}
+
+static int put_network(const struct cli_args *args, json_t *body)
+{
+	_cleanup_free_ const char **rules = NULL, **networks = NULL;
+	json_t *egress = NULL, *names = json_array();
+	size_t n_rules, n_networks;
+	int code = CLI_OK;
+
+	rules = texts_of(args, "egress", &n_rules);
+	networks = texts_of(args, "network", &n_networks);
+	for (size_t i = 0; i < n_networks; i++)
+		json_array_append_new(names, json_string(networks[i]));
+	if (n_networks > 0)
+		json_put(body, "networks", json_incref(names));
+	json_decref(names);
+	if (n_rules > 0)
+		code = cli_rules(rules, n_rules, &egress);
+	if (egress)
+		json_put(body, "egress", egress);
+	return code;
 }
 
 static json_t *request_of(const struct cli_args *args)
@@ -159,8 +209,10 @@ static int run(struct cli *cli, const struct cli_args *args)
 				    .timeout_ms = CREATE_TIMEOUT_MS };
 	struct progress progress;
 	char key[33];
-	int code;
+	int code = put_network(args, body);
 
+	if (code != CLI_OK)
+		return code;
 	/* A lost answer is asked for again with the same key, so that it never makes a second one.
 	 */
 	rand_hex(key, 32);

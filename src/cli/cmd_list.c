@@ -245,7 +245,13 @@ static void print_fields(const json_t *object)
 		buf_append_str(&out, style_off(stdout));
 		for (unsigned int n = text_width(key); n < 16; n++)
 			buf_append_char(&out, ' ');
-		append_value(&out, value);
+		/* Everything and nothing must not look the same. */
+		if (str_eq(key, "egress") && json_is_null(value))
+			buf_append_str(&out, "open");
+		else if (str_eq(key, "egress") && json_array_size(value) == 0)
+			buf_append_str(&out, "none");
+		else
+			append_value(&out, value);
 		buf_append_char(&out, '\n');
 	}
 	fputs(buf_str(&out), stdout);

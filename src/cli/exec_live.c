@@ -26,6 +26,7 @@
 #include "cli/exec_output.h"
 #include "cli/session.h"
 #include "cli/sse.h"
+#include "cli/table.h"
 
 #define INPUT_CHUNK	       (128u << 10)
 #define WRITE_CHUNK	       4096u /* what a pipe or terminal that polls writable takes without blocking */
@@ -193,10 +194,34 @@ int exec_exit_code(const json_t *result)
 	return code >= 0 && code <= 255 ? (int)code : CLI_FAILED;
 }
 
+/* Of a command that failed: what it did not reach may be why. */
+static void explain_denials(const struct live *l)
+{
+	const json_t *denied = json_object_get(l->output.result, "egress_denied"), *one;
+	size_t i;
+
+	json_array_foreach(denied, i, one) {
+		const char *rule = json_get_str(one, "rule", NULL);
+		_cleanup_buf_ struct buf line = BUF_INIT;
+
+		text_append_safe(&line, json_get_str(one, "target", "?"));
+		buf_append_str(&line, " was not reached: ");
+		text_append_safe(&line, json_get_str(one, "reason", ""));
+		if (rule) {
+			buf_printf(&line, "; `skerry egress add %s ", l->config->sandbox);
+			text_append_safe(&line, rule);
+			buf_append_str(&line, "` allows it");
+		}
+		report_note("%s", buf_str(&line));
+	}
+}
+
 static void explain_end(const struct live *l)
 {
 	if (l->config->cli->quiet)
 		return;
+	if (exec_exit_code(l->output.result) != 0)
+		explain_denials(l);
 	if (json_get_bool(l->output.result, "timed_out", false))
 		report_note("the command was ended at its timeout, after %lld ms",
 			    (long long)json_get_int(l->output.result, "duration_ms", 0));
