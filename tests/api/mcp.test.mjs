@@ -13,7 +13,7 @@ import { startDaemon } from './lib/daemon.mjs';
 import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './lib/mcp.mjs';
 
 const TOOLS = ['list_sandboxes', 'create_sandbox', 'exec', 'exec_wait', 'extend_sandbox', 'destroy_sandbox',
-	'pause_sandbox', 'resume_sandbox', 'fork_sandbox'];
+	'pause_sandbox', 'resume_sandbox', 'fork_sandbox', 'set_egress'];
 const EXEC_WAIT_MS = 8000; // shortened, so that a long command does not take the test's time
 
 let daemon;
@@ -262,8 +262,9 @@ describe('definitions', () => {
 // Values that no argument of this schema takes.
 function wrongValues(schema, required) {
 	const others = { string: 'text', integer: 7, number: 1.5, boolean: true, object: { a: 'b' }, array: ['x'] };
+	const types = [schema.type].flat();
 	const wrong = Object.entries(others)
-		.filter(([type]) => type !== schema.type && !(type === 'integer' && schema.type === 'number'))
+		.filter(([type]) => !types.includes(type) && !(type === 'integer' && schema.type === 'number'))
 		.map(([, value]) => value);
 
 	if (schema.type === 'integer') {
@@ -279,7 +280,11 @@ function wrongValues(schema, required) {
 		wrong.push('no-such-choice', '');
 	if (schema.type === 'object')
 		wrong.push({ key: 7 }, { '': 'x' });
-	return required ? [...wrong, null, undefined] : wrong;
+	if (types.includes('array'))
+		wrong.push([7], [null], [''], ['a\0b']);
+	if (required)
+		wrong.push(undefined, ...(types.includes('null') ? [] : [null]));
+	return wrong;
 }
 
 describe('wrong arguments', { concurrency: 1 }, () => {

@@ -56,7 +56,8 @@ describe('one sandbox', () => {
 			{ ...sandbox, id: 0, created_at: 0, expires_at: 0, isolation: 0, generation: 0 },
 			{ id: 0, name: 'first', status: 'running', size: 'small', vcpus: 1, memory_mb: 1024, disk_gb: 10, image: 'base',
 				isolation: 0, created_at: 0, expires_at: 0, on_timeout: 'destroy', parent_id: null, labels: { task: '42' },
-				generation: 0 });
+				generation: 0, egress: null, networks: [], address: null,
+				traffic: { out_bytes: 0, out_packets: 0, in_bytes: 0, in_packets: 0, denied_packets: 0 } });
 		assert.match(sandbox.isolation, /^(kvm|emulated)$/);
 		assert.match(sandbox.expires_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 		assert.equal(Date.parse(sandbox.expires_at) - Date.parse(sandbox.created_at), 600_000);
@@ -318,6 +319,7 @@ describe('bad input', () => {
 		text: [1, true, [], {}, 1.5],
 		number: ['1', true, [], {}, -1, 1.5, Symbol.for(huge), Symbol.for('1e300')],
 		flag: ['true', 1, 0, [], {}],
+		list: ['x', 1, true, {}, [1], [null], [[]], [''], ['a\0b']],
 		map: ['x', 1, true, [], { KEY: 1 }, { KEY: null }, { KEY: {} }, { '': 'x' }],
 	};
 	const table = [
@@ -330,6 +332,8 @@ describe('bad input', () => {
 			vcpus: [['1', true, 0, 0.2, 8.5, -1, Symbol.for(huge)], /from 0.25 to 8/],
 			memory_mb: [wrong.number.concat(255, 16385), /from 256 to 16384/],
 			disk_gb: [wrong.number.concat(9, 61), /from 10 to 60/],
+			egress: [wrong.list.concat([Array(1001).fill('a.example')]), /null or a list of at most 1000|strings of 1 to 1024/],
+			networks: [wrong.list.concat([['-a'], ['A'], ['x'.repeat(64)], Array(9).fill('a')]), /a list of at most 8|strings of 1 to 63/],
 		}],
 		['POST', () => `/v1/sandboxes/${id()}/exec`, { command: 'touch /tmp/changed' }, {
 			command: [wrong.text.concat('', 'a\0b', 'x'.repeat(131072)), /1 to 131071 bytes|NUL/],
@@ -354,6 +358,19 @@ describe('bad input', () => {
 		}],
 		['POST', () => `/v1/sandboxes/${id()}/extend`, {}, {
 			additional_minutes: [wrong.number.concat(0, 1441), /from 1 to 1440/],
+		}],
+		['PUT', () => `/v1/sandboxes/${id()}/egress`, {}, {
+			rules: [wrong.list, /null or a list of at most 1000|strings of 1 to 1024/],
+		}],
+		['POST', () => `/v1/sandboxes/${id()}/egress`, {}, {
+			add: [wrong.list, /a list of at most 1000|strings of 1 to 1024/],
+			remove: [wrong.list, /a list of at most 1000|strings of 1 to 1024/],
+		}],
+		['POST', () => '/v1/networks', {}, {
+			name: [wrong.text.concat('', '-a', 'a b', 'ä', 'a\0', 'x'.repeat(64)), /1 to 63 bytes|NUL/],
+		}],
+		['PUT', () => `/v1/networks/team/members/${id()}`, {}, {
+			as: [wrong.text.concat('', '-a', 'x'.repeat(64)), /1 to 63 bytes|NUL/],
 		}],
 		['POST', () => '/v1/images', {}, {
 			name: [wrong.text.concat('', '../x', 'a\0', 'x'.repeat(65)), /1 to 64 bytes|NUL/],

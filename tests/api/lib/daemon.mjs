@@ -131,7 +131,8 @@ export class Daemon {
 	}
 }
 
-// config: sections of skerryd.conf, e.g. {limits: {sandboxes_per_account: 2}}.
+// config: sections of skerryd.conf, e.g. {limits: {sandboxes_per_account: 2}}. Sandboxes have no network
+// unless there is a section for it, so that nothing of the host is changed: see world.mjs.
 export async function startDaemon({ config = {}, env = {} } = {}) {
 	const stateDir = fs.mkdtempSync(path.join(os.tmpdir(), 'skerry-test-'));
 	const file = path.join(stateDir, 'skerryd.conf');
@@ -139,6 +140,9 @@ export async function startDaemon({ config = {}, env = {} } = {}) {
 	fs.mkdirSync(images, { recursive: true });
 	fs.writeFileSync(file, ini(config));
 	const args = ['--state-dir', stateDir, '--listen', '127.0.0.1:0', '--image-dir', images, '--config', file];
+
+	if (!config.network)
+		args.push('--network', 'off');
 
 	const daemon = new Daemon(stateDir, args, env);
 
