@@ -92,8 +92,9 @@ int auth_check_host(const struct http_request *req, const char *const *allowed_h
 	    !host_is_allowed(host, allowed_hosts)) {
 		err_code(err, -EPERM, "forbidden_host",
 			 "host \"%.100s\" is not served on a loopback address", host);
-		return err_hint(err, "use localhost, 127.0.0.1 or [::1], or add the name to "
-				     "allowed_hosts in section [server] of the configuration");
+		err_hint(err, "use localhost, 127.0.0.1 or [::1], or add the name to "
+			      "allowed_hosts in section [server] of the configuration");
+		return -EPERM;
 	}
 	return 0;
 }
@@ -125,9 +126,9 @@ int auth_check_key(struct core *core, const struct http_request *req, struct pri
 
 	if (!header) {
 		err_code(err, -EACCES, "invalid_key", "the request has no key");
-		return err_hint(err,
-				"send the header Authorization: Bearer KEY; the first key is in "
-				"admin.key of the server's state directory");
+		err_hint(err, "send the header Authorization: Bearer KEY; the first key is in "
+			      "admin.key of the server's state directory");
+		return -EACCES;
 	}
 	if (strncasecmp(header, scheme, strlen(scheme)) != 0)
 		return err_code(err, -EACCES, "invalid_key",

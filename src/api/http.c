@@ -63,7 +63,8 @@ static int listen_error(struct err *err, const char *address, uint16_t port, con
 	if (num == -EADDRINUSE) {
 		err_code(err, num, "address_in_use", "listen on %s port %u: the port is taken",
 			 address, port);
-		return err_hint(err, "stop the other server, or choose another port with --listen");
+		err_hint(err, "stop the other server, or choose another port with --listen");
+		return num;
 	}
 	return err_set(err, num, "listen on %s port %u: %s: %s", address, port, step,
 		       strerror(-num));
@@ -153,7 +154,8 @@ static int start_daemon(struct http_server *server, struct err *err)
 		err_set(err, -EIO, "start the http server on %s port %u: libmicrohttpd refused%s",
 			config->address, server->port,
 			config->tls_cert_pem ? " (are certificate and key a valid PEM pair?)" : "");
-		return err_hint(err, "run with --log-level debug to see its reason");
+		err_hint(err, "run with --log-level debug to see its reason");
+		return -EIO;
 	}
 	server->listen_fd = -1; /* libmicrohttpd's now */
 	return 0;

@@ -34,7 +34,8 @@ static int check_scope(const struct op_call *call, struct err *err)
 		return 0;
 	err_code(err, -EPERM, "forbidden", "%s is for administrators, this key is not one's",
 		 call->op->name);
-	return err_hint(err, "use the key in admin.key of the server's state directory");
+	err_hint(err, "use the key in admin.key of the server's state directory");
+	return -EPERM;
 }
 
 /* What the schema of the result does not have on this surface. */

@@ -40,8 +40,8 @@ static int check_request(const struct preview_config *config, const struct http_
 
 	if (find(config, req, target) < 0) {
 		err_code(err, -ENOENT, "not_found", "this is not the address of a preview");
-		return err_hint(err,
-				"previews are at /preview/SANDBOX/PORT/; expose gives the URL");
+		err_hint(err, "previews are at /preview/SANDBOX/PORT/; expose gives the URL");
+		return -ENOENT;
 	}
 	if (str_eq(method, "CONNECT") || str_eq(method, "TRACE"))
 		return err_code(err, -EOPNOTSUPP, "method_not_allowed", "previews take no %s",

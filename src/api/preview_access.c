@@ -25,7 +25,8 @@ static const char open_hint[] = "open the URL that expose gave, or send the head
 static int denied(struct err *err, const char *code, const char *what)
 {
 	err_code(err, -EACCES, code, "%s", what);
-	return err_hint(err, "%s", open_hint);
+	err_hint(err, "%s", open_hint);
+	return -EACCES;
 }
 
 void preview_origin(const struct http_request *req, const struct preview_target *target,

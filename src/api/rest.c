@@ -181,8 +181,8 @@ static int prepare_call(struct rest_call *rc, const struct route *route, struct 
 	if (http_body_too_large(rc->req)) {
 		err_code(err, -E2BIG, "request_too_large", "the body is larger than %lld bytes",
 			 (long long)core_limits(rc->call.core)->request_body_bytes);
-		return err_hint(
-			err, "limit request_body_bytes in section [limits] of the configuration");
+		err_hint(err, "limit request_body_bytes in section [limits] of the configuration");
+		return -E2BIG;
 	}
 	result = rest_read_args(route->op, rc->req, route->params, &raw, err);
 	if (result == 0)

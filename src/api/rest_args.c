@@ -94,7 +94,8 @@ static int read_body(const struct op *op, const struct http_request *req, json_t
 	if (!is_json_type(http_header(req, "Content-Type"))) {
 		err_code(err, -EINVAL, "unsupported_media_type",
 			 "the body's Content-Type is not application/json");
-		return err_hint(err, "send JSON with the header Content-Type: application/json");
+		err_hint(err, "send JSON with the header Content-Type: application/json");
+		return -EINVAL;
 	}
 	rc = ops_parse_json(body->data, body->len, &parsed, err);
 	if (rc < 0)

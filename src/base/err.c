@@ -69,18 +69,17 @@ int err_code(struct err *err, int num, const char *code, const char *fmt, ...)
 	return num;
 }
 
-int err_hint(struct err *err, const char *fmt, ...)
+void err_hint(struct err *err, const char *fmt, ...)
 {
 	char hint[sizeof(err->hint)];
 	va_list ap;
 
 	if (!err)
-		return 0;
+		return;
 	va_start(ap, fmt);
 	format_text(hint, sizeof(hint), fmt, ap);
 	va_end(ap);
 	str_copy(err->hint, sizeof(err->hint), hint);
-	return err->num;
 }
 
 int err_wrap(struct err *err, int num, const char *fmt, ...)

@@ -29,8 +29,8 @@ int err_set(struct err *err, int num, const char *fmt, ...) __attribute__((forma
 int err_code(struct err *err, int num, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Sets what to do next; returns err->num (or 0 when err is NULL). */
-int err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Sets what to do next. Returns nothing: without an err there is no number that it could return. */
+void err_hint(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "<fmt>: " before the message on the way up; code and hint stay. Returns num, which is
  * err->num where err is set. */

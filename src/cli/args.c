@@ -213,7 +213,8 @@ static int take_value(struct parser *p, const struct cli_option *option, const c
 {
 	if (p->at + 1 >= p->argc) {
 		err_code(p->err, -EINVAL, "usage", "--%s needs a value", option->name);
-		return err_hint(p->err, "--%s %s", option->name, option->metavar);
+		err_hint(p->err, "--%s %s", option->name, option->metavar);
+		return -EINVAL;
 	}
 	*ret = p->argv[++p->at];
 	return 0;
@@ -277,8 +278,8 @@ static int check_operands(struct parser *p)
 			continue;
 		err_code(p->err, -EINVAL, "usage", "skerry %s needs %s", command->name,
 			 command->operands[i].name);
-		return err_hint(p->err, "%s: %s", command->operands[i].name,
-				command->operands[i].help);
+		err_hint(p->err, "%s: %s", command->operands[i].name, command->operands[i].help);
+		return -EINVAL;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct cli_operand *operand;
@@ -314,8 +315,8 @@ static int word_operand(struct parser *p, const char *word)
 			return 1;
 		err_code(p->err, -EINVAL, "usage", "skerry %s does not take '%s'",
 			 args->command->name, word);
-		return err_hint(p->err, "`skerry %s --help` shows what it takes",
-				args->command->name);
+		err_hint(p->err, "`skerry %s --help` shows what it takes", args->command->name);
+		return -EINVAL;
 	}
 	args->operands = xrealloc(args->operands, (args->n_operands + 1) * sizeof(*args->operands));
 	args->operands[args->n_operands++] = word;
@@ -331,7 +332,8 @@ static int word_command(struct parser *p, const char *word)
 		group = word;
 		if (p->at + 1 >= p->argc || p->argv[p->at + 1][0] == '-') {
 			err_code(p->err, -EINVAL, "usage", "skerry %s needs a command", word);
-			return err_hint(p->err, "`skerry help %s` lists its commands", word);
+			err_hint(p->err, "`skerry help %s` lists its commands", word);
+			return -EINVAL;
 		}
 		word = p->argv[++p->at];
 		p->args->command = find_command(group, word);

@@ -441,9 +441,9 @@ static int check(const struct options *options, struct err *err)
 			"%s is not a loopback address, and without TLS keys would travel in "
 			"the clear",
 			options->address);
-		return err_hint(
-			err, "give --tls-cert and --tls-key, listen on 127.0.0.1, or insist with "
-			     "--insecure-listen");
+		err_hint(err, "give --tls-cert and --tls-key, listen on 127.0.0.1, or insist with "
+			      "--insecure-listen");
+		return -EINVAL;
 	}
 	return 0;
 }

@@ -48,8 +48,8 @@ static int find_companion(const struct companion *companion, const char *folder,
 		return 0;
 	err_set(err, -ENOENT, "%s is neither at '%s' nor at '%s'", companion->what, built,
 		installed);
-	return err_hint(err, "build it with `make build`, or set %s in the configuration",
-			companion->key);
+	err_hint(err, "build it with `make build`, or set %s in the configuration", companion->key);
+	return -ENOENT;
 }
 
 static void set_default(char **at, const char *value)

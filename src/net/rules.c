@@ -132,9 +132,9 @@ int ruleset_from_json(const json_t *value, size_t max_rules, struct ruleset **re
 	if (!json_is_array(value)) {
 		err_code(err, -EINVAL, "invalid_egress_rule",
 			 "egress rules are neither null nor a list");
-		return err_hint(err,
-				"null opens the internet, [] allows nothing, a list of strings "
-				"allows exactly that");
+		err_hint(err, "null opens the internet, [] allows nothing, a list of strings "
+			      "allows exactly that");
+		return -EINVAL;
 	}
 	n = json_array_size(value);
 	texts = xcalloc(n > 0 ? n : 1, sizeof(*texts));

@@ -108,9 +108,9 @@ int cgroup_find(const char *parent, const char *name, struct cgroup *ret, struct
 		if (!roots[i][0]) {
 			err_set(err, -ENOTSUP, "the host has no '%s' control group controller",
 				controller_names[i]);
-			return err_hint(err,
-					"mount cgroup2 (or the version 1 hierarchies) with the "
-					"cpu, memory and pids controllers");
+			err_hint(err, "mount cgroup2 (or the version 1 hierarchies) with the "
+				      "cpu, memory and pids controllers");
+			return -ENOTSUP;
 		}
 		n = snprintf(group.parent[i], sizeof(group.parent[i]), "%s/%s", roots[i], parent);
 		if ((size_t)n >= sizeof(group.parent[i]))

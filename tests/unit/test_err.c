@@ -22,7 +22,7 @@ static void test_null_err_is_fine(void **state)
 {
 	assert_int_equal(err_set(NULL, -EIO, "x"), -EIO);
 	assert_int_equal(err_code(NULL, -EIO, "c", "x"), -EIO);
-	assert_int_equal(err_hint(NULL, "x"), 0);
+	err_hint(NULL, "x");
 	assert_int_equal(err_wrap(NULL, -EIO, "x"), -EIO);
 }
 
@@ -31,7 +31,7 @@ static void test_wrap_keeps_code_and_hint(void **state)
 	struct err err = ERR_INIT;
 
 	err_code(&err, -ENOSPC, "quota_exceeded", "disk is full");
-	assert_int_equal(err_hint(&err, "delete snapshots"), -ENOSPC);
+	err_hint(&err, "delete snapshots");
 	assert_int_equal(err_wrap(&err, -EIO, "create sandbox '%s'", "s1"), -ENOSPC);
 	assert_string_equal(err.message, "create sandbox 's1': disk is full");
 	assert_string_equal(err.hint, "delete snapshots");

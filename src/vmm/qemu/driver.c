@@ -75,8 +75,9 @@ static int choose_accelerator(struct vmm_driver *driver, const struct vmm_config
 		driver->machine.isolation = VMM_KVM;
 	else if (str_eq(config->accel, "kvm")) {
 		err_set(err, -ENOTSUP, "KVM is not usable: %s", verdict.why);
-		return err_hint(err, "run on a host with hardware virtualization, or set accel = "
-				     "auto to allow emulation");
+		err_hint(err, "run on a host with hardware virtualization, or set accel = "
+			      "auto to allow emulation");
+		return -ENOTSUP;
 	}
 	return 0;
 }
