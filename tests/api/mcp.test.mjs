@@ -305,6 +305,7 @@ describe('wrong arguments', { concurrency: 1 }, () => {
 		exec_wait: { sandbox_id: sandbox.id, exec_id: 'exec_0000000000000000' },
 		extend_sandbox: { sandbox_id: sandbox.id, additional_minutes: 1 },
 		destroy_sandbox: { sandbox_id: sandbox.id },
+		set_egress: { sandbox_id: sandbox.id, rules: [] },
 	});
 
 	before(async () => {
