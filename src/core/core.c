@@ -341,6 +341,15 @@ static void wait_for_work(struct core *core, int64_t grace_ms)
 	pthread_mutex_unlock(&core->work_lock);
 }
 
+void core_stop_work(struct core *core, int64_t grace_ms)
+{
+	pthread_mutex_lock(&core->work_lock);
+	core->stopping = true;
+	pthread_mutex_unlock(&core->work_lock);
+	loop_call(core->loop, stop_on_loop, core);
+	wait_for_work(core, grace_ms);
+}
+
 /* Lets go of a sandbox that lives on. */
 static void let_go(struct sandbox *sb)
 {
@@ -365,11 +374,7 @@ void core_free(struct core *core, int64_t grace_ms)
 
 	if (!core)
 		return;
-	pthread_mutex_lock(&core->work_lock);
-	core->stopping = true;
-	pthread_mutex_unlock(&core->work_lock);
-	loop_call(core->loop, stop_on_loop, core);
-	wait_for_work(core, grace_ms);
+	core_stop_work(core, grace_ms);
 	standby_free(core);
 	all = table_all(core, &n);
 	for (size_t i = 0; i < n; i++) {

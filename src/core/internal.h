@@ -109,6 +109,9 @@ void core_leave(struct core *core);
 DEFINE_CLEANUP(struct core *, core_leavep, core_leave);
 #define _cleanup_work_ _cleanup_(core_leavep)
 
+/* Nothing new begins, and what is under way has ended when this returns. May be called again. */
+void core_stop_work(struct core *core, int64_t grace_ms);
+
 /* Any thread. Runs fn(arg) on a worker; a full pool is tried again until it takes it. */
 void core_job(struct core *core, pool_fn fn, void *arg, int64_t delay_ms);
 

@@ -92,16 +92,21 @@ static void open_on_loop(void *arg)
 	opening->result = open_names(opening->net, opening->config, opening->err);
 }
 
-static void close_on_loop(void *arg)
+static void close_names(struct core_net *net)
 {
-	struct core_net *net = arg;
-
 	/* What would go to the proxy is denied from here on, and says why. */
 	if (net->proxy)
 		slots_set_proxy(net->slots, 0);
 	proxy_free(STEAL(net->proxy));
 	dns_server_free(STEAL(net->dns));
 	dns_resolver_free(STEAL(net->resolver));
+}
+
+static void close_on_loop(void *arg)
+{
+	struct core_net *net = arg;
+
+	close_names(net);
 	slots_free(STEAL(net->slots)); /* here, because it ends the watch on denials */
 }
 
@@ -171,10 +176,9 @@ void core_net_close(struct core *core)
 static void destroy_on_loop(void *arg)
 {
 	struct core_net *net = arg;
-	struct slots *slots = STEAL(net->slots);
 
-	close_on_loop(net);
-	slots_destroy(slots);
+	close_names(net);
+	slots_destroy(STEAL(net->slots));
 }
 
 int core_network_uninstall(struct core *core, struct err *err)
@@ -200,6 +204,7 @@ int core_network_uninstall(struct core *core, struct err *err)
 		err_hint(err, "start the daemon, destroy or pause them, and try again");
 		return -EBUSY;
 	}
+	core_stop_work(core, 0); /* slots may be being made ahead */
 	loop_call(core->loop, destroy_on_loop, core->net);
 	free(STEAL(core->net));
 	return 0;

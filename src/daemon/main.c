@@ -268,6 +268,7 @@ static int remove_network(struct daemon *d, struct err *err)
 {
 	int rc = make_state_dir(d, err);
 
+	d->options.limits.network_slots_ready = 0;
 	if (rc == 0)
 		rc = make_loop_and_pool(d, err);
 	if (rc == 0)
@@ -354,10 +355,10 @@ int main(int argc, char **argv)
 	set_up_signals(&d);
 	raise_descriptor_limit();
 	rc = d.options.remove_network ? remove_network(&d, &err) : start(&d, &err);
-	if (rc == 0 && !d.options.remove_network)
-		wait_for_end(&d);
-	else
+	if (rc < 0)
 		report(&err);
+	else if (!d.options.remove_network)
+		wait_for_end(&d);
 	stop(&d);
 	return rc == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 /* See fake_slots.h. */
 #include "fake_slots.h"
+#include "unit.h"
 
 #include <errno.h>
 #include <string.h>
@@ -267,6 +268,7 @@ struct proxy {
 
 int slots_set_proxy(struct slots *slots, uint16_t port)
 {
+	assert_non_null(slots);
 	fake.proxy_port = port;
 	return 0;
 }

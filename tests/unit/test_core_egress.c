@@ -61,6 +61,28 @@ static void test_switched_off(void **state)
 	assert_check(f, false, "switched off", "mode = auto");
 }
 
+static void test_uninstalling(void **state)
+{
+	struct fixture *f = *state;
+	struct sandbox *sb = make_sandbox(f, "", "[]");
+	struct err err = ERR_INIT;
+
+	assert_int_equal(core_network_uninstall(f->core, &err), -EBUSY);
+	assert_string_equal(err_code_of(&err), "network_in_use");
+	{
+		_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+		assert_int_equal(db_begin_write(f->core->db, &txn, NULL), 0);
+		assert_int_equal(sandbox_net_settle(sb, &txn, NULL), 0);
+		assert_int_equal(db_commit(&txn, NULL), 0);
+	}
+	sandbox_net_release(sb);
+	assert_int_equal(core_network_uninstall(f->core, &err), 0);
+	assert_non_null(strstr(fake.events, "destroy\n"));
+	assert_null(f->core->net);
+	sandbox_unref(sb);
+}
+
 /* A machine keeps its device: with another range its guest's address would be wrong. */
 static void test_another_range(void **state)
 {
@@ -323,6 +345,7 @@ int main(void)
 		RIG_TEST(test_without_a_filter_there_is_no_network),
 		RIG_TEST(test_switched_off),
 		RIG_TEST(test_another_range),
+		RIG_TEST(test_uninstalling),
 		RIG_TEST(test_a_slot_has_its_policy_before_the_guest_runs),
 		RIG_TEST(test_a_change_is_written_before_and_after),
 		RIG_TEST(test_three_states),
