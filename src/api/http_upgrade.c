@@ -5,6 +5,8 @@
  */
 #include "api/http_internal.h"
 
+#include <sys/socket.h>
+
 #include "base/fd.h"
 #include "base/log.h"
 
@@ -64,16 +66,23 @@ void http_upgrade(struct http_request *req, const struct http_extra_header *head
 	http_request_answer(req, MHD_HTTP_SWITCHING_PROTOCOLS, response);
 }
 
+/* Lock held. libmicrohttpd 0.9.75 shuts its pair down before it notes that the handler is done: a
+ * thread of its that comes in between finds nothing to do, and is not woken again. An event on the
+ * client's socket wakes it. The socket is open as long as libmicrohttpd has the request. */
+static void close_upgraded(struct http_request *req)
+{
+	MHD_upgrade_action(STEAL(req->upgrade.handle), MHD_UPGRADE_ACTION_CLOSE);
+	if (http_is_tls(req) && req->mhd)
+		shutdown(req->conn->fd, SHUT_RD);
+}
+
 void http_upgrade_end(struct http_request *req)
 {
-	struct MHD_UpgradeResponseHandle *handle;
-
 	http_request_silence(req);
 	pthread_mutex_lock(&req->lock);
 	req->upgrade.ended = true;
-	handle = STEAL(req->upgrade.handle);
+	if (req->upgrade.handle)
+		close_upgraded(req);
 	pthread_mutex_unlock(&req->lock);
-	if (handle)
-		MHD_upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
 	http_request_release(req);
 }
