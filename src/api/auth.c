@@ -116,6 +116,12 @@ int auth_check_origin(const struct http_request *req, const char *const *allowed
 	return 0;
 }
 
+void auth_own_origin(const struct http_request *req, char out[AUTH_ORIGIN_SIZE])
+{
+	snprintf(out, AUTH_ORIGIN_SIZE, "%s://%.*s", http_is_tls(req) ? "https" : "http", HOST_MAX,
+		 http_header(req, "Host"));
+}
+
 int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,
 		   struct err *err)
 {

@@ -29,6 +29,10 @@ int auth_check_host(const struct http_request *req, const char *const *allowed_h
 int auth_check_origin(const struct http_request *req, const char *const *allowed_hosts,
 		      struct err *err);
 
+#define AUTH_ORIGIN_SIZE 272
+/* Where the client reached this server: "https://host:port". Its Host was checked. */
+void auth_own_origin(const struct http_request *req, char out[AUTH_ORIGIN_SIZE]);
+
 /* The pure parts. host and origin are header values, NULL when absent. */
 bool auth_host_is_loopback(const char *host);
 bool auth_host_valid(const char *host);

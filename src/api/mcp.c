@@ -24,13 +24,16 @@
 struct mcp {
 	struct core *core;
 	struct mcp_calls *calls;
+	const struct preview_domain *preview_domain;
 };
 
-struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool)
+struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool,
+		    const struct preview_domain *preview_domain)
 {
 	struct mcp *mcp = xcalloc(1, sizeof(*mcp));
 
 	mcp->core = core;
+	mcp->preview_domain = preview_domain;
 	mcp->calls = mcp_calls_new(core, loop, pool);
 	return mcp;
 }
@@ -101,6 +104,8 @@ static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_call
 	}
 	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req),
 		 agent ? agent : "");
+	auth_own_origin(req, caller->origin);
+	caller->preview_domain = mcp->preview_domain;
 	http_log_fields(req, "account=%s key=%s", caller->who.account_id, caller->who.key_id);
 	return true;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "api/http.h"
+#include "api/preview_target.h"
 #include "core/core.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
@@ -16,8 +17,9 @@
 struct mcp;
 
 /* All are borrowed and outlive it; the loop is running or starts later. pool: where calls go on
- * that are followed for progress. */
-struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool);
+ * that are followed for progress. preview_domain may be NULL. */
+struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool,
+		    const struct preview_domain *preview_domain);
 /* After the HTTP server has gone, so that no call is left. The loop must still run. NULL is fine.
  */
 void mcp_free(struct mcp *mcp);

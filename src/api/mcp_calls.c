@@ -281,6 +281,8 @@ static void run_step(struct mcp_call *call, const struct op *op, json_t *args,
 	step->call = call;
 	op_call_init(&step->op, op, call->calls->core, &call->caller.who, OP_SURFACE_MCP,
 		     request_id);
+	str_copy(step->op.origin, sizeof(step->op.origin), call->caller.origin);
+	step->op.preview_domain = call->caller.preview_domain;
 	step->op.pool = call->calls->pool;
 	step->op.args = args;
 	step->op.finished = step_finished;

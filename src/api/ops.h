@@ -111,6 +111,9 @@ struct op {
 enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
 
 #define OP_REQUEST_ID_SIZE 65
+#define OP_ORIGIN_SIZE	   272 /* scheme, and the longest Host */
+
+struct preview_domain;
 
 /* One call under way, shared by every surface. */
 struct op_call {
@@ -121,6 +124,10 @@ struct op_call {
 	struct principal who;
 	enum op_surface surface;
 	char request_id[OP_REQUEST_ID_SIZE];
+	/* Where the caller reaches this server ("http://127.0.0.1:7171"), and its previews (NULL:
+	 * there); set by the surface. */
+	char origin[OP_ORIGIN_SIZE];
+	const struct preview_domain *preview_domain;
 	json_t *args;		     /* validated object, owned */
 	const char *idempotency_key; /* or NULL; borrowed for the call's life */
 	/* > 0: a wait for a command answers after this long at most, running or not. The surface

@@ -38,6 +38,7 @@ int op_extend_sandbox(struct op_call *call, struct err *err);
 int op_destroy_sandbox(struct op_call *call, struct err *err);
 int op_pause_sandbox(struct op_call *call, struct err *err);
 int op_resume_sandbox(struct op_call *call, struct err *err);
+int op_expose_port(struct op_call *call, struct err *err);
 int op_fork_sandbox(struct op_call *call, struct err *err);
 int op_create_snapshot(struct op_call *call, struct err *err);
 int op_list_snapshots(struct op_call *call, struct err *err);

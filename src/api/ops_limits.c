@@ -28,6 +28,9 @@ static const struct {
 	{ "exec_timeout_ms_max", offsetof(struct core_limits, timeout_minutes_max), 60000 },
 	{ "egress_rules_max", offsetof(struct core_limits, egress_rules_max), 1 },
 	{ "output_bytes_max", offsetof(struct core_limits, output_bytes_max), 1 },
+	{ "preview_ttl_minutes_default", offsetof(struct core_limits, preview_ttl_minutes_default),
+	  1 },
+	{ "preview_ttl_minutes_max", offsetof(struct core_limits, preview_ttl_minutes_max), 1 },
 	{ "mcp_exec_wait_ms", offsetof(struct core_limits, mcp_exec_wait_ms), 1 },
 };
 

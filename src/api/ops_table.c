@@ -6,6 +6,7 @@
 #include "api/ops_table_words.h"
 #include "api/ops_table_exec.h"
 #include "api/ops_table_network.h"
+#include "api/ops_table_preview.h"
 
 #include "base/str.h"
 
@@ -25,7 +26,7 @@ static const struct op_arg list_args[] = {
 	  .flags = ARG_MCP_ONLY,
 	  .min = 1,
 	  .max = 64,
-	  .description = "Only this one, also when it has ended" },
+	  .description = "Only this one, ended or not" },
 	{ .name = "status",
 	  .type = ARG_STRING,
 	  .max = 16,
@@ -47,7 +48,7 @@ static const struct op_arg list_args[] = {
 	  .type = ARG_STRING,
 	  .min = 1,
 	  .max = 256,
-	  .description = "next_cursor of the last answer" },
+	  .description = "From next_cursor" },
 	{ .name = "limit",
 	  .type = ARG_INTEGER,
 	  .flags = ARG_REST_ONLY,
@@ -320,7 +321,7 @@ static const struct op table[] = {
 	  .title = "Create sandbox",
 	  .scope = "sandbox:create",
 	  .summary =
-		  "Starts a Linux microVM of your own, ready for exec, destroyed at its deadline.",
+		  "Starts a Linux microVM, ready for exec, destroyed at its deadline.",
 	  .rest_method = "POST",
 	  .rest_path = "/v1/sandboxes",
 	  .rest_status = 201,
@@ -385,7 +386,7 @@ static const struct op table[] = {
 	{ .name = "pause_sandbox",
 	  .title = "Pause sandbox",
 	  .scope = "sandbox:pause",
-	  .summary = "Saves a sandbox with its running processes and stops its clock; the next use "
+	  .summary = "Saves a sandbox with its processes and stops its clock; the next use "
 		     "resumes it.",
 	  .rest_method = "POST",
 	  .rest_path = "/v1/sandboxes/{id}/pause",
@@ -412,7 +413,7 @@ static const struct op table[] = {
 	{ .name = "fork_sandbox",
 	  .title = "Fork sandbox",
 	  .scope = "sandbox:create",
-	  .summary = "Makes independent copies of a sandbox with its processes, memory and disk.",
+	  .summary = "Copies a sandbox with its processes, memory and disk.",
 	  .rest_method = "POST",
 	  .rest_path = "/v1/sandboxes/{id}/fork",
 	  .rest_status = 201,
@@ -426,7 +427,7 @@ static const struct op table[] = {
 	{ .name = "set_egress",
 	  .title = "Set egress",
 	  .scope = "sandbox:egress",
-	  .summary = "Replaces what a sandbox may reach, at once, for open connections too.",
+	  .summary = "Replaces what a sandbox may reach, at once.",
 	  .rest_method = "PUT",
 	  .rest_path = "/v1/sandboxes/{id}/egress",
 	  .rest_status = 200,
@@ -436,6 +437,19 @@ static const struct op table[] = {
 	  LIST(set_egress_args),
 	  RESULTS(egress_results),
 	  .handler = op_set_egress },
+	{ .name = "expose_port",
+	  .title = "Expose port",
+	  .scope = "sandbox:expose",
+	  .summary = "Makes a URL for an HTTP server in a sandbox (on 0.0.0.0).",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/sandboxes/{id}/expose",
+	  .rest_status = 200,
+	  .on_mcp = true,
+	  .mcp_result_open = true,
+	  .hints = OP_OPEN_WORLD,
+	  LIST(expose_args),
+	  RESULTS(expose_results),
+	  .handler = op_expose_port },
 
 	{ .name = "get_sandbox",
 	  .title = "Get sandbox",

@@ -15,8 +15,7 @@ static const char *const signal_choices[] = { "SIGHUP",	 "SIGINT",  "SIGQUIT",	"
 #define MAX_OUTPUT_ARG                                                                             \
 	{                                                                                          \
 		.name = "max_output_bytes", .type = ARG_INTEGER, .min = 1,                         \
-		.limit_max = "output_bytes_max",                                                   \
-		.description = "Per stream; head and tail are kept"                                \
+		.limit_max = "output_bytes_max", .description = "Per stream: head and tail"        \
 	}
 #define ENCODING_ARG                                                                               \
 	{                                                                                          \

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "api/auth.h"
+#include "api/preview.h"
 #include "api/problem.h"
 #include "api/rest_internal.h"
 #include "api/route.h"
@@ -24,6 +25,7 @@
 
 struct rest {
 	struct rest_config config;
+	struct preview_config preview;
 	struct buf openapi;
 };
 
@@ -33,6 +35,12 @@ struct rest *rest_new(const struct rest_config *config)
 	_cleanup_json_ json_t *openapi = openapi_document(core_limits(config->core));
 
 	rest->config = *config;
+	rest->preview = (struct preview_config){
+		.core = config->core,
+		.loop = config->loop,
+		.allowed_hosts = config->allowed_hosts,
+		.domain = config->preview_domain,
+	};
 	json_write(openapi, &rest->openapi);
 	return rest;
 }
@@ -211,6 +219,8 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	op_call_init(&rc->call, route->op, rest->config.core, &who, OP_SURFACE_REST,
 		     http_request_id(req));
 	rc->req = req;
+	auth_own_origin(req, rc->call.origin);
+	rc->call.preview_domain = rest->config.preview_domain;
 	rc->call.pool = rest->config.pool;
 	rc->call.surface_state = rc;
 	rc->call.finished = call_finished;
@@ -284,6 +294,13 @@ static bool handle_fixed(struct rest *rest, struct http_request *req)
 	return true;
 }
 
+bool rest_passes(void *arg, const struct http_request *req)
+{
+	const struct rest *rest = arg;
+
+	return preview_takes(&rest->preview, req);
+}
+
 void rest_handle(void *arg, struct http_request *req)
 {
 	struct rest *rest = arg;
@@ -292,6 +309,10 @@ void rest_handle(void *arg, struct http_request *req)
 	struct route route;
 	int rc;
 
+	if (http_is_passed(req)) {
+		preview_handle(&rest->preview, req);
+		return;
+	}
 	if (auth_check_origin(req, rest->config.allowed_hosts, &err) < 0) {
 		problem_respond(req, &err);
 		return;

@@ -300,6 +300,7 @@ static void detach_on_loop(void *arg)
 	loop_io_remove(STEAL(sb->exit_watch));
 	loop_timer_remove(STEAL(sb->reconnect_timer));
 	exec_views_suspend(sb);
+	previews_pause(sb);
 }
 
 void sandbox_detach(struct sandbox *sb)
@@ -328,6 +329,7 @@ static void cut_off_on_loop(void *arg)
 	loop_io_remove(STEAL(sb->exit_watch));
 	loop_timer_remove(STEAL(sb->reconnect_timer));
 	exec_views_end(sb, cut->err);
+	previews_end(sb, cut->err);
 }
 
 void sandbox_cut_off(struct sandbox *sb, const struct err *err)

@@ -230,6 +230,8 @@ static int open_state(struct core *core, struct err *err)
 		r = init_node_id(core, err);
 	if (r == 0)
 		r = identity_init(core, err);
+	if (r == 0)
+		r = preview_key_init(core, err);
 	return r;
 }
 

@@ -2,9 +2,10 @@
  * Who is paused without being asked: sandboxes that nobody uses, and those whose deadline comes and
  * which are to be paused then instead of destroyed.
  *
- * Idle is one in which no command runs, to which no call or stream is connected, and for which no
- * call came for its idle_pause_minutes. What runs in it is known by its views, and, because an
- * earlier daemon may have started commands too, by asking its agent once more before it is paused.
+ * Idle is one in which no command runs, to which no call, stream or preview is connected, and for
+ * which no call came for its idle_pause_minutes. What runs in it is known by its views, and,
+ * because an earlier daemon may have started commands too, by asking its agent once more before it
+ * is paused.
  *
  * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where
  * it fails it is tried again; should the deadline come before, the warden freezes the VM, and it is
@@ -40,14 +41,14 @@ static bool unused_for_long(const struct sandbox *sb, int64_t now)
 	       now - sb->used_boottime_ms >= sb->idle_pause_ms;
 }
 
-/* Loop's thread: a command runs, or somebody looks at one. */
+/* Loop's thread: a command runs, somebody looks at one, or at what it serves. */
 static bool is_busy(const struct sandbox *sb)
 {
 	for (const struct exec_view *view = sb->views; view; view = view->next) {
 		if (view->events || !view->exited)
 			return true;
 	}
-	return false;
+	return sb->n_previews > 0;
 }
 
 struct busy {

@@ -30,6 +30,7 @@
 #include "store/snapshots.h"
 
 #define TABLE_BUCKETS	      256
+#define CORE_PREVIEW_KEY_SIZE 32
 #define VM_END_DEADLINE_MS    20000
 #define VM_EXTEND_DEADLINE_MS 10000
 #define CONNECT_DEADLINE_MS   10000
@@ -57,6 +58,7 @@ struct core {
 	int lock_fd;
 	struct db *db;
 	char node_id[40];
+	uint8_t preview_key[CORE_PREVIEW_KEY_SIZE];
 
 	pthread_mutex_t table_lock;
 	struct sandbox *table[TABLE_BUCKETS];
@@ -168,6 +170,8 @@ struct sandbox {
 	struct loop_timer *reconnect_timer;
 	struct loop_io *exit_watch;
 	struct exec_view *views;
+	struct core_preview *previews; /* connections that are open */
+	size_t n_previews;
 	bool over; /* no command can be started or looked at any more, because of over_err */
 	struct err over_err;
 };
@@ -536,6 +540,13 @@ json_t *space_report(const char *state_dir);
 
 int identity_init(struct core *core, struct err *err);
 void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE]);
+
+/* ---- preview.c ---- */
+
+int preview_key_init(struct core *core, struct err *err);
+/* Loop's thread: ends the connections that are open. */
+void previews_end(struct sandbox *sb, const struct err *why);
+void previews_pause(struct sandbox *sb);
 
 /* ---- exec_collect.c, loop's thread ---- */
 

@@ -200,8 +200,10 @@ static int make_http(struct daemon *d, struct err *err)
 	const struct options *options = &d->options;
 	_cleanup_buf_ struct buf cert = BUF_INIT, key = BUF_INIT;
 	struct rest_config rest = {
+		.loop = d->loop,
 		.pool = d->pool,
 		.core = d->core,
+		.preview_domain = &options->preview_domain,
 		.allowed_hosts = (const char *const *)options->allowed_hosts,
 		.mcp = handle_mcp,
 	};
@@ -217,6 +219,7 @@ static int make_http(struct daemon *d, struct err *err)
 		.loop = d->loop,
 		.pool = d->pool,
 		.handler = rest_handle,
+		.passes = rest_passes,
 	};
 	int rc = read_pem(options->tls_cert, &cert, err);
 
@@ -230,7 +233,7 @@ static int make_http(struct daemon *d, struct err *err)
 		http.tls_cert_pem = buf_str(&cert);
 		http.tls_key_pem = buf_str(&key);
 	}
-	d->mcp = mcp_new(d->core, d->loop, d->pool);
+	d->mcp = mcp_new(d->core, d->loop, d->pool, &options->preview_domain);
 	rest.mcp_arg = d->mcp;
 	d->rest = rest_new(&rest);
 	http.arg = d->rest;

@@ -206,6 +206,8 @@ static int set_server_key(struct options *options, const char *name, const char 
 		return parse_bool(value, &options->insecure_listen, err);
 	if (str_eq(name, "allowed_hosts"))
 		return parse_hosts(value, options, err);
+	if (str_eq(name, "preview_domain"))
+		return preview_domain_parse(value, &options->preview_domain, err);
 	if (str_eq(name, "log_level"))
 		return parse_level(value, &options->log_level, err);
 	return -ENOENT;
@@ -228,7 +230,8 @@ static void unknown_key(const char *section, const char *name, struct err *err)
 	_cleanup_buf_ struct buf known = BUF_INIT;
 
 	if (str_eq(section, "server"))
-		buf_append_str(&known, "listen, insecure_listen, allowed_hosts, log_level");
+		buf_append_str(&known,
+			       "listen, insecure_listen, allowed_hosts, preview_domain, log_level");
 	if (str_eq(section, "network"))
 		buf_append_str(&known, "mode, range, allow");
 	for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++) {

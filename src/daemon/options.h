@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "core/core.h"
+#include "api/preview_target.h"
 #include "core/limits.h"
 
 #define OPTIONS_HOSTS_MAX 16
@@ -24,6 +25,7 @@ struct options {
 	char *tls_key;
 	bool insecure_listen;
 	char *allowed_hosts[OPTIONS_HOSTS_MAX + 1]; /* NULL-terminated */
+	struct preview_domain preview_domain;
 	enum log_level log_level;
 	struct core_limits limits;
 

@@ -13,7 +13,7 @@ import { startDaemon } from './lib/daemon.mjs';
 import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './lib/mcp.mjs';
 
 const TOOLS = ['list_sandboxes', 'create_sandbox', 'exec', 'exec_wait', 'extend_sandbox', 'destroy_sandbox',
-	'pause_sandbox', 'resume_sandbox', 'fork_sandbox', 'set_egress'];
+	'pause_sandbox', 'resume_sandbox', 'fork_sandbox', 'set_egress', 'expose_port'];
 const EXEC_WAIT_MS = 8000; // shortened, so that a long command does not take the test's time
 
 let daemon;

@@ -660,6 +660,53 @@ describe('who may', () => {
 	});
 });
 
+describe('the operation', () => {
+	const expose = (id, body) => rig.request('POST', `/v1/sandboxes/${id}/expose`,
+		{ headers: { ...withKey, 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
+	test('gives a URL that works, and until when', async () => {
+		const { port } = await guest(echo);
+		const before = Date.now();
+		const { url, expires_at } = JSON.parse((await expose('sbx_aa', { port, ttl_minutes: 2 })).text);
+		const { host, pathname, search, protocol } = new URL(url);
+
+		assert.equal(protocol, 'https:'); // of the configured domain
+		assert.equal(host, `${port}-sbx_aa.p.example`);
+		assert.ok(Math.abs(Date.parse(expires_at) - before - 120_000) < 30_000, expires_at);
+		assert.equal((await rig.get(pathname + search, { Host: host })).status, 200);
+		const plain = await Rig.start();
+		const answer = await plain.request('POST', '/v1/sandboxes/sbx_aa/expose',
+			{ headers: { ...withKey, 'Content-Type': 'application/json' }, body: JSON.stringify({ port }) });
+		const link = JSON.parse(answer.text).url;
+
+		assert.ok(link.startsWith(`${plain.url}/preview/sbx_aa/${port}/?skerry_preview=1.`), link);
+		assert.equal((await fetch(link)).status, 200);
+		assert.equal(await plain.stop(), 0);
+	});
+
+	test('over MCP too', async () => {
+		const { port } = await guest(echo);
+		const answer = await rig.request('POST', '/mcp', {
+			headers: { ...withKey, 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+			body: JSON.stringify({
+				jsonrpc: '2.0', id: 1, method: 'tools/call',
+				params: { name: 'expose_port', arguments: { sandbox_id: 'sbx_aa', port } },
+			}),
+		});
+		const { structuredContent } = JSON.parse(/\{.*\}/.exec(answer.text)[0]).result;
+		const { host, pathname, search } = new URL(structuredContent.url);
+
+		assert.equal((await rig.get(pathname + search, { Host: host })).status, 200);
+	});
+
+	test('checks what it is asked', async () => {
+		for (const body of [{}, { port: 0 }, { port: 65536 }, { port: '80' }, { port: 80, ttl_minutes: 0 },
+			{ port: 80, ttl_minutes: 1441 }, { port: 80, host: 'x' }])
+			problem(await expose('sbx_aa', body), 400, 'invalid_argument');
+		problem(await expose('sbx_bb', { port: 80 }), 404, 'not_found');
+	});
+});
+
 describe('guests that are hostile, slow or not there', () => {
 	test('nobody listens', async () => {
 		const closed = await serve(() => {});

@@ -299,3 +299,8 @@ void proxy_forget(struct proxy *proxy, uint32_t address)
 {
 	event("cut %u\n", address - FIRST_ADDRESS);
 }
+
+uint32_t slots_preview_mark(void)
+{
+	return 1;
+}

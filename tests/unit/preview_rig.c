@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/preview.h"
+#include "api/mcp.h"
 #include "api/rest.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -29,10 +29,10 @@ struct rig {
 	struct loop *loop;
 	struct pool *pool;
 	struct core *core;
+	struct mcp *mcp;
 	struct rest *rest;
 	struct http_server *http;
 	struct preview_domain domain;
-	struct preview_config preview;
 	struct buf cert, key;
 };
 
@@ -60,25 +60,15 @@ static void read_options(struct rig *rig, int argc, char **argv)
 	}
 }
 
-static void handle(void *arg, struct http_request *req)
+static void handle_mcp(void *arg, struct http_request *req)
 {
-	struct rig *rig = arg;
-
-	if (http_is_passed(req))
-		preview_handle(&rig->preview, req);
-	else
-		rest_handle(rig->rest, req);
-}
-
-static bool passes(void *arg, const struct http_request *req)
-{
-	return preview_takes(&((struct rig *)arg)->preview, req);
+	mcp_handle(arg, req);
 }
 
 static void start(struct rig *rig)
 {
 	struct err err = ERR_INIT;
-	struct rest_config rest = { 0 };
+	struct rest_config rest = { .mcp = handle_mcp, .preview_domain = &rig->domain };
 	struct http_config http = {
 		.address = "127.0.0.1",
 		.listen_fd = -1,
@@ -87,22 +77,21 @@ static void start(struct rig *rig)
 		.header_timeout_ms = 10000,
 		.idle_timeout_ms = 60000,
 		.event_threads = 2,
-		.handler = handle,
-		.passes = passes,
+		.handler = rest_handle,
+		.passes = rest_passes,
 	};
 
 	if (loop_new(&rig->loop, &err) < 0 || loop_start(rig->loop, "loop", &err) < 0 ||
 	    pool_new(4, 64, &rig->pool, &err) < 0)
 		die("start", &err);
 	rig->core = fake_core_new(rig->loop);
+	rig->mcp = mcp_new(rig->core, rig->loop, rig->pool, &rig->domain);
 	rest.core = rig->core;
-	http.loop = rig->loop;
+	rest.mcp_arg = rig->mcp;
+	rest.loop = http.loop = rig->loop;
 	rest.pool = http.pool = rig->pool;
 	rig->rest = rest_new(&rest);
-	rig->preview = (struct preview_config){ .core = rig->core,
-						.loop = rig->loop,
-						.domain = &rig->domain };
-	http.arg = rig;
+	http.arg = rig->rest;
 	if (rig->cert.len > 0) {
 		http.tls_cert_pem = buf_str(&rig->cert);
 		http.tls_key_pem = buf_str(&rig->key);
@@ -162,6 +151,7 @@ int main(int argc, char **argv)
 	http_server_free(rig.http, 2000);
 	pool_free(rig.pool);
 	rest_free(rig.rest);
+	mcp_free(rig.mcp);
 	loop_free(rig.loop);
 	fake_core_free(rig.core);
 	buf_clear(&rig.cert);

@@ -111,6 +111,7 @@ static void test_config(void **state)
 
 	assert_int_equal(parse("; a comment\n[server]\nlisten = localhost:0\nallowed_hosts = "
 			       "a.example, b.example\n"
+			       "preview_domain = Https://P.example:8443\n"
 			       "insecure_listen = yes\n[limits]\nsandboxes_per_account = 3\n"
 			       "[vm]\naccel = tcg\n[images]\ndir = /srv/images\n",
 			       &options, &err),
@@ -119,6 +120,9 @@ static void test_config(void **state)
 	assert_string_equal(options.allowed_hosts[0], "a.example");
 	assert_string_equal(options.allowed_hosts[1], "b.example");
 	assert_null(options.allowed_hosts[2]);
+	assert_string_equal(options.preview_domain.name, "p.example");
+	assert_string_equal(options.preview_domain.scheme, "https");
+	assert_string_equal(options.preview_domain.port, "8443");
 	assert_true(options.insecure_listen);
 	assert_int_equal(options.limits.sandboxes_per_account, 3);
 	assert_string_equal(options.accel, "tcg");
