@@ -306,6 +306,7 @@ describe('wrong arguments', { concurrency: 1 }, () => {
 		extend_sandbox: { sandbox_id: sandbox.id, additional_minutes: 1 },
 		destroy_sandbox: { sandbox_id: sandbox.id },
 		set_egress: { sandbox_id: sandbox.id, rules: [] },
+		expose_port: { sandbox_id: sandbox.id, port: 8000 },
 	});
 
 	before(async () => {
