@@ -1,8 +1,8 @@
 /*
  * Runs tests in a machine whose processor QEMU emulates with SVM and nested paging, where Debian's
  * own KVM is real for all its guests can tell. So the KVM path is tested on any host: the driver's
- * own test, and those of saved states and of the whole lifecycle that also run under TCG. What the
- * inner test reports (TAP) is printed and checked line by line.
+ * own test, and those of saved states, of the whole lifecycle and of the network that also run
+ * under TCG. What the inner test reports (TAP) is printed and checked line by line.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,6 +63,12 @@ static void make_image(void)
 		need("SKERRY_TEST_VMM_STATE"),
 		need("SKERRY_TEST_LIFECYCLE"),
 		need("SKERRY_TEST_FORKS"),
+		need("SKERRY_TEST_NETWORK"),
+		need("SKERRY_TEST_EGRESS_FROM_GUEST"),
+		need("SKERRY_TEST_EGRESS_TO_GUEST"),
+		need("SKERRY_TEST_SLOTS"),
+		need("SKERRY_TEST_SLOTS_LIFE"),
+		need("SKERRY_TEST_TRUTH"),
 		need("SKERRY_TEST_WARDEN"),
 		preload,
 		need("SKERRY_TEST_KERNEL"),
@@ -171,6 +177,21 @@ static void forks_work_under_kvm(void **state)
 	run_under_kvm("test_forks");
 }
 
+static void guests_are_on_the_network_under_kvm(void **state)
+{
+	run_under_kvm("test_network");
+}
+
+/* The machine's kernel is Debian's 6.1, the oldest that the egress program must load on. */
+static void egress_program_works_on_its_oldest_kernel(void **state)
+{
+	run_under_kvm("test_egress_from_guest");
+	run_under_kvm("test_egress_to_guest");
+	run_under_kvm("test_slots");
+	run_under_kvm("test_slots_life");
+	run_under_kvm("test_truth");
+}
+
 static int make_files(void **state)
 {
 	assert_non_null(mkdtemp(dir));
@@ -194,6 +215,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(state_is_kept_under_kvm),
 		cmocka_unit_test(lifecycle_works_under_kvm),
 		cmocka_unit_test(forks_work_under_kvm),
+		cmocka_unit_test(guests_are_on_the_network_under_kvm),
+		cmocka_unit_test(egress_program_works_on_its_oldest_kernel),
 	};
 
 	if (argc > 1)
