@@ -87,12 +87,6 @@ struct snapshot {
 	char state[160], delta[160], disk[160];
 };
 
-/* What each step of a pause took. */
-struct pause_times {
-	int64_t freeze_us, stop_us, devices_us, delta_us, disk_us, continue_us, held_us;
-	uint64_t dirty_bytes;
-};
-
 static void snapshot_names(struct snapshot *s, unsigned int n)
 {
 	snprintf(s->state, sizeof(s->state), "%s/snap%u.state", fixture.dir, n);
@@ -100,54 +94,32 @@ static void snapshot_names(struct snapshot *s, unsigned int n)
 	snprintf(s->disk, sizeof(s->disk), "%s/snap%u.disk", fixture.dir, n);
 }
 
-static int64_t lap(int64_t *from_us)
-{
-	int64_t now_us = clock_boottime_us(), took_us = now_us - *from_us;
-
-	*from_us = now_us;
-	return took_us;
-}
-
 /* The machine is paused: everything of it, written down. */
-static void save_paused(struct machine_run *m, struct snapshot *s, struct pause_times *t)
+static void save_paused(struct machine_run *m, struct snapshot *s)
 {
 	static unsigned int n;
 	_cleanup_close_ int pidfd = -1;
 	struct delta_stats stats;
-	int64_t from_us = clock_boottime_us();
 	pid_t pid;
 
 	snapshot_names(s, ++n);
 	MUST(vmm_save_devices(fixture.driver, &m->vm, s->state, false, until(), &err));
-	t->devices_us = lap(&from_us);
 	MUST(vmm_process(fixture.driver, &m->vm, &pid, &pidfd, &err));
 	MUST(delta_save(pid, fixture.memory_path, s->delta, NULL, &stats, &err));
-	t->dirty_bytes = (stats.data_pages + stats.zero_pages) * 4096;
-	t->delta_us = lap(&from_us);
 	assert_int_equal(file_copy_sparse(m->disk_path, s->disk, 0600), 0);
-	t->disk_us = lap(&from_us);
 }
 
 /* Freezes, pauses and saves; the machine stays paused. Commands stand still from the freeze on. */
-static void pause_and_save(struct machine_run *m, struct snapshot *s, struct pause_times *t)
+static void pause_and_save(struct machine_run *m, struct snapshot *s)
 {
-	int64_t from_us = clock_boottime_us();
-
 	MUST(agent_freeze(m->guest.agent, until(), &err));
-	t->freeze_us = lap(&from_us);
-	t->held_us = -from_us;
 	MUST(vmm_pause(fixture.driver, &m->vm, until(), &err));
-	t->stop_us = lap(&from_us);
-	save_paused(m, s, t);
+	save_paused(m, s);
 }
 
-static void go_on(struct machine_run *m, struct pause_times *t)
+static void go_on(struct machine_run *m)
 {
-	int64_t from_us = clock_boottime_us();
-
 	MUST(vmm_continue(fixture.driver, &m->vm, until(), &err));
-	t->continue_us = lap(&from_us);
-	t->held_us += from_us;
 	MUST(agent_thaw(m->guest.agent, until(), &err));
 }
 
@@ -226,16 +198,15 @@ static void state_is_saved_of_a_machine_that_goes_on(void **state)
 {
 	struct machine_run m;
 	struct snapshot s;
-	struct pause_times t = { 0 };
 	struct err err = ERR_INIT;
 	_cleanup_free_ char *said = NULL;
 
 	restore_and_connect(&m);
-	pause_and_save(&m, &s, &t);
+	pause_and_save(&m, &s);
 	/* Never over a file that is there. */
 	assert_int_equal(vmm_save_devices(fixture.driver, &m.vm, s.state, true, until(), &err),
 			 -EEXIST);
-	go_on(&m, &t);
+	go_on(&m);
 	said = shell(&m.guest, NULL, "echo alive");
 	assert_string_equal(said, "alive");
 	machine_disconnect(&m);
@@ -340,7 +311,6 @@ static void resumed_machine_goes_on_where_it_was(void **state)
 	struct machine_run m, resumed;
 	struct command counter, sleeper, again, over;
 	struct snapshot s;
-	struct pause_times t = { 0 };
 	_cleanup_free_ char *said = NULL;
 	int64_t from_us;
 
@@ -353,7 +323,7 @@ static void resumed_machine_goes_on_where_it_was(void **state)
 	command_start(&sleeper, &limited);
 	assert_true(command_wait(&counter, has_two_lines, STEP_MS));
 	assert_true(command_wait(&sleeper, has_started, STEP_MS));
-	pause_and_save(&m, &s, &t);
+	pause_and_save(&m, &s);
 	machine_disconnect(&m);
 	machine_end(&m);
 	sleep_ms(10000); /* longer than the sleeper may run */
@@ -465,7 +435,6 @@ static void forks_are_independent_and_know_who_they_are(void **state)
 {
 	struct machine_run source, a, b;
 	struct snapshot s;
-	struct pause_times t = { 0 };
 
 	restore_and_connect(&source);
 	assert_says(&source,
@@ -480,8 +449,8 @@ static void forks_are_independent_and_know_who_they_are(void **state)
 			 "i=0; while :; do i=$((i+1)); echo $i > /dev/shm/n; sleep 0.2; done");
 	while (number(&source, "cat /dev/shm/n 2>/dev/null || echo 0") < 2)
 		;
-	pause_and_save(&source, &s, &t);
-	go_on(&source, &t);
+	pause_and_save(&source, &s);
+	go_on(&source);
 	restore_from(&a, &s, 21);
 	restore_from(&b, &s, 22);
 
@@ -524,7 +493,6 @@ static void processes_are_told_of_the_new_generation(void **state)
 		"open(\"/dev/shm/told\", \"w\").write(open(\"/run/skerry/generation\").read())\n";
 	struct machine_run m, child;
 	struct snapshot s;
-	struct pause_times t = { 0 };
 	_cleanup_free_ char *start =
 		xasprintf("cat > /dev/shm/watch.py << 'E'\n%sE\n"
 			  "setsid python3 /dev/shm/watch.py > /dev/null 2>&1 &\n"
@@ -538,7 +506,7 @@ static void processes_are_told_of_the_new_generation(void **state)
 		skip(); /* the image has no python3 */
 	}
 	assert_says(&m, start, "");
-	pause_and_save(&m, &s, &t);
+	pause_and_save(&m, &s);
 	machine_disconnect(&m);
 	machine_end(&m);
 	restore_from(&child, &s, 33);
@@ -546,54 +514,6 @@ static void processes_are_told_of_the_new_generation(void **state)
 		    "33");
 	machine_disconnect(&child);
 	machine_end(&child);
-}
-
-/* What a fork costs, by the memory that differs from the template. */
-static void measure_fork(unsigned int mb)
-{
-	_cleanup_free_ char *fill_memory =
-		xasprintf("tr '\\0' x < /dev/zero | head -c %uM > /dev/shm/fill; sync", mb);
-	struct machine_run source, child;
-	struct snapshot s;
-	struct pause_times t = { 0 };
-	struct command first;
-	int64_t from_us, answer_us;
-
-	restore_and_connect(&source);
-	if (mb > 0)
-		assert_says(&source, fill_memory, "");
-	pause_and_save(&source, &s, &t);
-	go_on(&source, &t);
-	from_us = clock_boottime_us();
-	restore_from(&child, &s, 50);
-	answer_us = clock_boottime_us() - from_us;
-	run(&first, &child.guest, &(struct agent_exec_spec){ .command = "true" });
-	print_message(
-		"           %.1f MB dirty: freeze %.1f, source stopped %.1f without its disk (stop "
-		"%.1f, "
-		"devices %.1f, memory %.1f, continue %.1f), disk %.1f; child runs after %.1f, "
-		"answers %.1f, first command %.1f ms\n",
-		(double)t.dirty_bytes / 1e6, (double)t.freeze_us / 1000,
-		(double)(t.held_us - t.disk_us) / 1000, (double)t.stop_us / 1000,
-		(double)t.devices_us / 1000, (double)t.delta_us / 1000,
-		(double)t.continue_us / 1000, (double)t.disk_us / 1000,
-		(double)child.start_us / 1000, (double)answer_us / 1000,
-		(double)(clock_boottime_us() - from_us) / 1000);
-	assert_int_equal(first.exit.exit_code, 0);
-	command_free(&first);
-	assert_in_range(t.dirty_bytes, mb * UINT64_C(1000000), (mb + 60) * UINT64_C(1048576));
-	machine_disconnect(&source);
-	machine_disconnect(&child);
-	machine_end(&source);
-	machine_end(&child);
-}
-
-static void what_forks_cost(void **state)
-{
-	for (int i = 0; i < 2; i++) {
-		measure_fork(6); /* and what any guest writes: 8 MB */
-		measure_fork(100);
-	}
 }
 
 /* ---- frozen at the deadline ---- */
@@ -685,7 +605,6 @@ static void saved_after_the_deadline_it_goes_on_elsewhere(void **state)
 	struct machine_run m, resumed;
 	struct command limited, over;
 	struct snapshot s;
-	struct pause_times t = { 0 };
 	struct record record;
 	int64_t count;
 
@@ -695,7 +614,7 @@ static void saved_after_the_deadline_it_goes_on_elsewhere(void **state)
 	MUST(vmm_attach(fixture.driver, m.run_dir, &m.vm, &err));
 	sleep_ms(7000);
 	MUST(vmm_pause(fixture.driver, &m.vm, until(), &err));
-	save_paused(&m, &s, &t);
+	save_paused(&m, &s);
 	record = machine_record(&m);
 	assert_true(record.frozen); /* saving it costs its owner nothing */
 	machine_end(&m);
@@ -724,7 +643,6 @@ int main(int argc, char *argv[])
 		cmocka_unit_test(resumed_machine_goes_on_where_it_was),
 		cmocka_unit_test(forks_are_independent_and_know_who_they_are),
 		cmocka_unit_test(processes_are_told_of_the_new_generation),
-		cmocka_unit_test(what_forks_cost),
 		cmocka_unit_test(extended_after_the_deadline_it_goes_on),
 		cmocka_unit_test(ended_after_the_deadline_it_is_gone),
 		cmocka_unit_test(saved_after_the_deadline_it_goes_on_elsewhere),
