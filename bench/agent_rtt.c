@@ -311,6 +311,7 @@ static int measure_start(struct bench *bench, start_fn start, struct err *err)
 
 	if (r == 0)
 		r = exec_true(machine, &exec_us, err);
+	assert(r < 0 || machine);
 	if (r == 0)
 		printf("{\"us\":%" PRId64 ",\"run_us\":%" PRId64 ",\"first_exec_us\":%" PRId64
 		       "}\n",

@@ -35,8 +35,6 @@
 #define BULK_BYTES (256u << 20)
 #define SLOTS	   200
 
-extern char **environ;
-
 static _Noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static _Noreturn void die(const char *fmt, ...)
 {

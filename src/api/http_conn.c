@@ -171,6 +171,17 @@ static void check_idle(const struct http_server *server, struct http_conn *conn,
 		conn_cut(server, conn, false);
 }
 
+/* Has the client let us wait for more of its body for too long, or for all of it? */
+static bool body_is_late(const struct http_conn *conn, int64_t gap_ms, int64_t now_ms)
+{
+	if (conn->phase != CONN_BODY && conn->phase != CONN_PASS)
+		return false;
+	if (now_ms - conn->phase_since_ms > gap_ms)
+		return true;
+	return conn->phase == CONN_BODY &&
+	       now_ms - conn->body_since_ms > BODY_TIMEOUT_FACTOR * gap_ms;
+}
+
 void http_conn_sweep(struct http_server *server, int64_t now_ms)
 {
 	const int64_t gap_ms = server->config.header_timeout_ms;
@@ -179,11 +190,7 @@ void http_conn_sweep(struct http_server *server, int64_t now_ms)
 	LIST_FOREACH(conn, &server->conns, link) {
 		if (conn->phase == CONN_IDLE)
 			check_idle(server, conn, now_ms);
-		else if (conn->phase == CONN_BODY &&
-			 (now_ms - conn->phase_since_ms > gap_ms ||
-			  now_ms - conn->body_since_ms > BODY_TIMEOUT_FACTOR * gap_ms))
-			conn_cut(server, conn, true);
-		else if (conn->phase == CONN_PASS && now_ms - conn->phase_since_ms > gap_ms)
+		else if (body_is_late(conn, gap_ms, now_ms))
 			conn_cut(server, conn, true);
 	}
 }
