@@ -126,7 +126,7 @@ void sandbox_net_traffic(struct sandbox *sb, struct traffic *ret);
 
 /* Replaces the policy in force. */
 int sandbox_net_set_rules(struct sandbox *sb, struct ruleset *rules, struct err *err);
-int sandbox_net_join(struct sandbox *sb, const struct network_member_row *member, struct err *err);
+int sandbox_net_join(struct sandbox *sb, const struct network_member_row *row, struct err *err);
 int sandbox_net_leave(struct sandbox *sb, uint32_t network, struct err *err);
 
 /* "100.64.1.7"; "" where it has none. Any thread. */

@@ -121,7 +121,7 @@ int networks_enter(struct core *core, struct db_txn *txn, const struct sandbox_r
 
 	default_name(row, name);
 	json_array_foreach(networks, i, value) {
-		struct network_row network;
+		struct network_row network = { 0 };
 		int r;
 
 		if (given_before(networks, i))
@@ -223,7 +223,7 @@ static int delete_network(struct core *core, const struct principal *who, const 
 {
 	_cleanup_free_ struct network_member_row *members = NULL;
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct network_row network;
+	struct network_row network = { 0 };
 	size_t n = 0;
 	int r = db_begin_write(core->db, &txn, err);
 
@@ -333,7 +333,7 @@ static int write_member(struct sandbox *sb, const char *network_name, const char
 	_cleanup_(sandbox_row_clear) struct sandbox_row sandbox = { 0 };
 	_cleanup_free_ struct network_member_row *members = NULL;
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct network_row network;
+	struct network_row network = { 0 };
 	size_t n = 0;
 	int r = db_begin_write(sb->core->db, &txn, err);
 
@@ -427,7 +427,7 @@ int core_network_join(struct core *core, const struct principal *who, const char
 
 static int leave(struct sandbox *sb, const char *network_name, struct err *err)
 {
-	struct network_row network;
+	struct network_row network = { 0 };
 	int r = check_joinable(sb, err);
 
 	if (r < 0)

@@ -1,23 +1,20 @@
 /* The text that says how the network is set up. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
+#include <netinet/ether.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "guest/network.h"
 
+/* "02:5e:00:00:00:01": with both digits of each byte, so that its length is known. */
 static int parse_mac(const char *text, uint8_t out[6])
 {
-	unsigned int bytes[6];
-	int end = 0;
+	struct ether_addr mac;
 
-	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3],
-		   &bytes[4], &bytes[5], &end) != 6 ||
-	    text[end] != '\0')
+	if (strlen(text) != strlen("00:00:00:00:00:00") || !ether_aton_r(text, &mac))
 		return -EINVAL;
-	for (int i = 0; i < 6; i++)
-		out[i] = (uint8_t)bytes[i];
+	memcpy(out, mac.ether_addr_octet, 6);
 	return 0;
 }
 
