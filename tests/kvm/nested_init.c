@@ -1,8 +1,8 @@
 /*
  * PID 1 of the machine that test_nested starts: loads the modules (KVM among them), mounts the
  * test's image and an empty disk as its /tmp, runs the program of /skerry that the kernel's command
- * line names (SKERRY_TEST=NAME, which the kernel hands on as a variable) with its output on the
- * console, and turns the machine off.
+ * line names (SKERRY_TEST=NAME, which the kernel hands on as a variable; SKERRY_TEST_FILTER=PATTERN
+ * chooses among its tests) with its output on the console, and turns the machine off.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ static void run_test(void)
 {
 	const char *name = getenv("SKERRY_TEST");
 	char path[128];
-	char *const argv[] = { path, NULL };
+	char *const argv[] = { path, getenv("SKERRY_TEST_FILTER"), NULL };
 	char *const env[] = {
 		"PATH=/usr/sbin:/usr/bin",
 		"CMOCKA_MESSAGE_OUTPUT=TAP",

@@ -89,6 +89,7 @@ static void make_disk(void)
 
 static void run_machine(const char *test)
 {
+	const char *filter = getenv("SKERRY_TEST_FILTER"); /* for whoever looks for a fault */
 	struct args args = ARGS_INIT;
 	struct spawn_spec spec = SPAWN_SPEC_INIT;
 	struct err err = ERR_INIT;
@@ -109,8 +110,8 @@ static void run_machine(const char *test)
 	args_option(&args, "-initrd", "%s", need("SKERRY_TEST_NESTED_INITRAMFS"));
 	args_option(&args, "-append",
 		    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off norandmaps "
-		    "tsc=reliable tsc_early_khz=%u SKERRY_TEST=%s",
-		    tsc_khz, test);
+		    "tsc=reliable tsc_early_khz=%u SKERRY_TEST=%s%s%s",
+		    tsc_khz, test, filter ? " SKERRY_TEST_FILTER=" : "", filter ?: "");
 	args_option(&args, "-drive", "if=none,id=root,file=%s,format=raw,readonly=on", image);
 	args_option(&args, "-device", "virtio-blk-device,drive=root");
 	args_option(&args, "-drive", "if=none,id=disk,file=%s,format=raw,cache=unsafe", disk);
