@@ -5,8 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/wait.h>
-
-extern char **environ;
+#include <unistd.h>
 
 static inline __attribute__((format(printf, 1, 2))) void sh(const char *fmt, ...)
 {

@@ -85,7 +85,7 @@ static void two_guests_that_look_alike(void **state)
 	for (int i = 0; i < 2; i++)
 		send_spec(slots[i], UDP(SITE, 9), .content = i ? "b" : "a", .payload = 1);
 	for (int i = 0; i < 2; i++) {
-		struct sockaddr_in from;
+		struct sockaddr_in from = { 0 };
 		socklen_t len = sizeof(from);
 		char byte;
 
@@ -271,7 +271,7 @@ static void strangers_do_not_reach_the_gateway(void **state)
 static int proxy_listen(struct world *world)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-	struct sockaddr_in in;
+	struct sockaddr_in in = { 0 };
 	socklen_t len = sizeof(in);
 
 	assert_int_equal(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);

@@ -329,7 +329,7 @@ static void tap_collect(struct slot *slot, struct table *table)
 static int proxy_open(struct world *world)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-	struct sockaddr_in in;
+	struct sockaddr_in in = { 0 };
 	socklen_t len = sizeof(in);
 
 	assert_int_equal(setsockopt(fd, SOL_IP, IP_TRANSPARENT, &one, sizeof(one)), 0);

@@ -251,8 +251,8 @@ static void test_head_refused(void **state)
 		"HTTP/1.1 200 OK\r\nContent-Length: 9999999999999999999\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
-		"chunked\r\n\r\n",
+		("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+		 "chunked\r\n\r\n"),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: \x0b"
