@@ -320,8 +320,7 @@ static const struct op table[] = {
 	{ .name = "create_sandbox",
 	  .title = "Create sandbox",
 	  .scope = "sandbox:create",
-	  .summary =
-		  "Starts a Linux microVM, ready for exec, destroyed at its deadline.",
+	  .summary = "Starts a Linux microVM, ready for exec, destroyed at its deadline.",
 	  .rest_method = "POST",
 	  .rest_path = "/v1/sandboxes",
 	  .rest_status = 201,

@@ -576,7 +576,8 @@ static void test_idle_is_paused_and_a_job_is_not(void **state)
 	assert_int_equal(sandbox_status(sb), SANDBOX_RUNNING);
 	poll(NULL, 0, 3000);
 	assert_int_equal(sandbox_status(sb), SANDBOX_RUNNING); /* its end was use, too */
-	/* As if the minute since that end were over; its guest, which is asked, knows it as well. */
+	/* As if the minute since that end were over; its guest, which is asked, knows it as well.
+	 */
 	sb->idle_pause_ms = 1000;
 	sb->idle_not_before_ms = 0;
 	sb->used_boottime_ms = clock_boottime_ms() - 2000;
