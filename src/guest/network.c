@@ -39,7 +39,7 @@ static int bring_up(int sock, const char *device)
 static int set_address(int sock, unsigned long what, struct in_addr address)
 {
 	struct ifreq request = { .ifr_name = DEVICE };
-	struct sockaddr_in storage;
+	struct sockaddr_in storage = { 0 };
 
 	request.ifr_addr = *sockaddr_of(address, &storage);
 	return ioctl(sock, what, &request) < 0 ? -errno : 0;
@@ -48,7 +48,7 @@ static int set_address(int sock, unsigned long what, struct in_addr address)
 static int add_neighbour(int sock, const struct network_setup *setup)
 {
 	struct arpreq request = { .arp_flags = ATF_PERM | ATF_COM, .arp_dev = DEVICE };
-	struct sockaddr_in storage;
+	struct sockaddr_in storage = { 0 };
 
 	request.arp_pa = *sockaddr_of(setup->gateway, &storage);
 	request.arp_ha.sa_family = ARPHRD_ETHER;
@@ -60,7 +60,7 @@ static int add_default_route(int sock, const struct network_setup *setup)
 {
 	const struct in_addr any = { 0 };
 	struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY, .rt_dev = (char *)DEVICE };
-	struct sockaddr_in storage;
+	struct sockaddr_in storage = { 0 };
 
 	route.rt_dst = *sockaddr_of(any, &storage);
 	route.rt_genmask = *sockaddr_of(any, &storage);
