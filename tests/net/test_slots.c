@@ -296,7 +296,7 @@ static void host_rules_go_through_the_proxy(void **state)
 	struct world *world = *state;
 	struct slot *slot = world_take(world, POLICY_NOTHING);
 	int proxy = proxy_listen(world), connection;
-	struct sockaddr_in local, peer;
+	struct sockaddr_in local = { 0 }, peer = { 0 };
 	socklen_t len = sizeof(local);
 	struct frame frame;
 	struct frame_view view;

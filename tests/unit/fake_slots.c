@@ -255,9 +255,9 @@ void dns_server_free(struct dns_server *server)
 	free(server);
 }
 
-void dns_server_forget(struct dns_server *server, uint32_t client)
+void dns_server_forget(struct dns_server *server, uint32_t address)
 {
-	event("forget %u\n", client - FIRST_ADDRESS);
+	event("forget %u\n", address - FIRST_ADDRESS);
 }
 
 /* ---- the proxy ---- */

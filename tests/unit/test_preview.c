@@ -255,8 +255,8 @@ static void test_head_refused(void **state)
 		 "chunked\r\n\r\n"),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: \x0b"
-		"chunked\r\n\r\n",
+		("HTTP/1.1 200 OK\r\nTransfer-Encoding: \x0b"
+		 "chunked\r\n\r\n"),
 		"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
 		/* also where there is no body, so that nobody after us takes it for one */
 		"HTTP/1.1 304 x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
