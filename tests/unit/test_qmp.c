@@ -123,6 +123,26 @@ static void command_and_answer(void **state)
 				     "{\"execute\":\"do-it\",\"arguments\":{\"x\":1}}\n");
 }
 
+/* What QEMU answers to a question of the warden's, which hung up before: it comes to the next. */
+#define STRAY "{\"return\": {}, \"id\": \"warden\"}\r\n"
+
+static void answers_to_another_are_passed_over(void **state)
+{
+	struct server s = { .answers = { "{\"event\": \"RESUME\"}\r\n" STRAY GREETING STRAY, OK,
+					 "{\"error\": {}, \"id\": \"warden\"}\r\n{\"return\": "
+					 "{\"n\": 7}}\r\n" } };
+	struct qmp qmp = QMP_INIT;
+	struct err err = ERR_INIT;
+	json_t *value = NULL;
+
+	start(&s);
+	assert_int_equal(qmp_open(&qmp, path, soon(), &err), 0);
+	assert_int_equal(qmp_run(&qmp, "do-it", NULL, -1, soon(), &value, &err), 0);
+	assert_int_equal(json_get_int(value, "n", 0), 7);
+	json_decref(value);
+	stop(&s, &qmp);
+}
+
 static void descriptor_goes_along(void **state)
 {
 	struct server s = { .answers = { GREETING, OK, OK } };
@@ -233,6 +253,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(command_and_answer),
+		cmocka_unit_test(answers_to_another_are_passed_over),
 		cmocka_unit_test(descriptor_goes_along),
 		cmocka_unit_test(refusal_is_an_error_with_its_reason),
 		cmocka_unit_test(resume_is_seen),

@@ -138,6 +138,13 @@ int qmp_send(struct qmp *qmp, const char *command, json_t *arguments, int pass_f
 	return r < 0 ? err_wrap(err, r, "QMP '%s'", command) : 0;
 }
 
+/* Answers with an id are to the warden, which asks QEMU at a deadline and may hang up before them:
+ * QEMU 7.2 sends them to whoever is connected then. */
+static bool is_for_another(const json_t *object)
+{
+	return json_object_get(object, "id");
+}
+
 int qmp_receive(struct qmp *qmp, const char *command, int64_t deadline_boottime_ms, json_t **ret,
 		struct err *err)
 {
@@ -148,6 +155,8 @@ int qmp_receive(struct qmp *qmp, const char *command, int64_t deadline_boottime_
 
 		if (r < 0)
 			return err_wrap(err, r, "QMP '%s'", command);
+		if (is_for_another(answer))
+			continue;
 		value = json_object_get(answer, "error");
 		if (value)
 			return err_set(err, -EIO, "QEMU refuses '%s': %s", command,
@@ -194,13 +203,17 @@ int qmp_begin(struct qmp *qmp, const char *path, int64_t deadline_boottime_ms, s
 
 int qmp_greet(struct qmp *qmp, int64_t deadline_boottime_ms, struct err *err)
 {
-	_cleanup_json_ json_t *greeting = NULL;
-	int r = read_object(qmp, deadline_boottime_ms, &greeting, err);
+	for (;;) {
+		_cleanup_json_ json_t *object = NULL;
+		int r = read_object(qmp, deadline_boottime_ms, &object, err);
 
-	if (r < 0)
-		return r;
-	if (!json_object_get(greeting, "QMP"))
-		return err_set(err, -EPROTO, "QEMU does not greet as it should");
+		if (r < 0)
+			return r;
+		if (json_object_get(object, "QMP"))
+			break;
+		if (!is_for_another(object) && !json_object_get(object, "event"))
+			return err_set(err, -EPROTO, "QEMU does not greet as it should");
+	}
 	return qmp_receive(qmp, "qmp_capabilities", deadline_boottime_ms, NULL, err);
 }
 
