@@ -7,17 +7,14 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 
-/* The answer to the second command is known by its id. Counting answers would not do: QEMU 7.2
- * sends one to a question of an earlier connection, dropped while it was being obeyed, to the
- * present one; and who hangs up then takes its own question back. The driver, which gives no ids,
- * knows by them what is not for it. */
-#define ID "\"id\": \"warden\""
-#define STOP                                                                                       \
-	"{\"execute\":\"qmp_capabilities\",\"id\":\"greeting\"}{\"execute\":\"stop\",\"id\":"      \
-	"\"warden\"}\n"
-#define CONTINUE                                                                                   \
-	"{\"execute\":\"qmp_capabilities\",\"id\":\"greeting\"}{\"execute\":\"cont\",\"id\":"      \
-	"\"warden\"}\n"
+/* The answer to the second command is known by its id, another one for each of the two. Counting
+ * answers would not do: QEMU 7.2 sends one to a question of an earlier connection, dropped while it
+ * was being obeyed, to the present one; and who hangs up then takes its own question back. The
+ * driver, which gives no ids, knows by them what is not for it. */
+#define ASK(command)                                                                               \
+	"{\"execute\":\"qmp_capabilities\",\"id\":\"greeting\"}"                                   \
+	"{\"execute\":\"" command "\",\"id\":\"" command "\"}\n"
+#define ANSWER_TO(command) "\"id\": \"" command "\""
 /* Sent when the CPUs stand still, before the disk is flushed, which may take long. */
 #define STOPPED "\"STOP\""
 
@@ -40,12 +37,12 @@ static int ask(struct pauser *pauser, const char *socket_path, const char *words
 
 int pauser_ask_stop(struct pauser *pauser, const char *socket_path)
 {
-	return ask(pauser, socket_path, STOP, true);
+	return ask(pauser, socket_path, ASK("stop"), true);
 }
 
 int pauser_ask_continue(struct pauser *pauser, const char *socket_path)
 {
-	return ask(pauser, socket_path, CONTINUE, false);
+	return ask(pauser, socket_path, ASK("cont"), false);
 }
 
 static bool has(const struct pauser *pauser, const char *word)
@@ -64,8 +61,10 @@ bool pauser_read(struct pauser *pauser)
 	if (n <= 0)
 		return true;
 	pauser->len += (size_t)n;
-	return pauser->len == sizeof(pauser->text) || has(pauser, ID) ||
-	       (pauser->stopping && has(pauser, STOPPED));
+	if (pauser->len == sizeof(pauser->text))
+		return true;
+	return pauser->stopping ? has(pauser, STOPPED) || has(pauser, ANSWER_TO("stop"))
+				: has(pauser, ANSWER_TO("cont"));
 }
 
 void pauser_drop(struct pauser *pauser)

@@ -124,12 +124,12 @@ static void command_and_answer(void **state)
 }
 
 /* What QEMU answers to a question of the warden's, which hung up before: it comes to the next. */
-#define STRAY "{\"return\": {}, \"id\": \"warden\"}\r\n"
+#define STRAY "{\"return\": {}, \"id\": \"stop\"}\r\n"
 
 static void answers_to_another_are_passed_over(void **state)
 {
 	struct server s = { .answers = { "{\"event\": \"RESUME\"}\r\n" STRAY GREETING STRAY, OK,
-					 "{\"error\": {}, \"id\": \"warden\"}\r\n{\"return\": "
+					 "{\"error\": {}, \"id\": \"stop\"}\r\n{\"return\": "
 					 "{\"n\": 7}}\r\n" } };
 	struct qmp qmp = QMP_INIT;
 	struct err err = ERR_INIT;
