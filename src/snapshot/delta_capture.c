@@ -54,8 +54,8 @@ static int make_buffer(struct delta_capture *capture, struct err *err)
 	void *at;
 
 	capture->buffer_bytes = round_up(capture->bytes_max);
-	/* cppcheck-suppress invalidFunctionArg ; memory of no file has no descriptor */
 	at = mmap(NULL, capture->buffer_bytes, PROT_READ | PROT_WRITE,
+		  /* cppcheck-suppress invalidFunctionArg ; memory of no file has no descriptor */
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return err_set(err, -errno, "cannot reserve %" PRIu64 " bytes for a copy: %s",
