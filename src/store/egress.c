@@ -13,13 +13,12 @@ static int run_one(struct db_query *query, const char *id, struct err *err)
 	return r;
 }
 
-int egress_set_next(struct db_txn *txn, const char *id, const char *egress, struct err *err)
+/* The statement takes the text as $1 and the id as $2. */
+static int set_text(struct db_txn *txn, const char *statement, const char *id, const char *egress,
+		    struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn,
-			 "update sandboxes set egress_next = $1"
-			 " where id = $2 and ended_unix_ms is null",
-			 &query, err);
+	int r = db_query(txn, statement, &query, err);
 
 	if (r < 0)
 		return r;
@@ -28,19 +27,20 @@ int egress_set_next(struct db_txn *txn, const char *id, const char *egress, stru
 	return run_one(&query, id, err);
 }
 
+int egress_set_next(struct db_txn *txn, const char *id, const char *egress, struct err *err)
+{
+	return set_text(txn,
+			"update sandboxes set egress_next = $1"
+			" where id = $2 and ended_unix_ms is null",
+			id, egress, err);
+}
+
 int egress_set(struct db_txn *txn, const char *id, const char *egress, struct err *err)
 {
-	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	int r = db_query(txn,
-			 "update sandboxes set egress = $1, egress_next = null"
-			 " where id = $2 and ended_unix_ms is null",
-			 &query, err);
-
-	if (r < 0)
-		return r;
-	db_bind_text(&query, 1, egress);
-	db_bind_text(&query, 2, id);
-	return run_one(&query, id, err);
+	return set_text(txn,
+			"update sandboxes set egress = $1, egress_next = null"
+			" where id = $2 and ended_unix_ms is null",
+			id, egress, err);
 }
 
 int slot_set_row(struct db_txn *txn, const char *id, uint32_t slot, struct err *err)
