@@ -215,26 +215,7 @@ static const struct cli_example rm_examples[] = {
 
 static int run_rm(struct cli *cli, const struct cli_args *args)
 {
-	int worst = CLI_OK;
-
-	for (size_t i = 0; i < args->n_operands; i++) {
-		_cleanup_response_ struct client_response response = CLIENT_RESPONSE_INIT;
-		_cleanup_buf_ struct buf path = BUF_INIT;
-		struct client_spec spec = { .method = "DELETE" };
-		int code;
-
-		buf_append_str(&path, "/v1/images/");
-		client_escape(&path, args->operands[i]);
-		spec.path = buf_str(&path);
-		code = session_call(cli, &spec, NULL, &response);
-		if (code == CLI_OK && cli->json)
-			code = session_print_raw(&response.body);
-		else if (code == CLI_OK)
-			printf("%s\n", args->operands[i]);
-		if (worst == CLI_OK)
-			worst = code;
-	}
-	return worst;
+	return session_delete_each(cli, args, "/v1/images/");
 }
 
 const struct cli_command cli_command_image_build = {

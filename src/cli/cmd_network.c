@@ -8,9 +8,11 @@
 #include "cli/table.h"
 #include "cli/units.h"
 
+#define NETWORKS "/v1/networks/"
+
 static void network_path(const char *name, struct buf *path)
 {
-	buf_append_str(path, "/v1/networks/");
+	buf_append_str(path, NETWORKS);
 	client_escape(path, name);
 }
 
@@ -52,25 +54,7 @@ static const struct cli_example rm_examples[] = {
 
 static int run_rm(struct cli *cli, const struct cli_args *args)
 {
-	int worst = CLI_OK;
-
-	for (size_t i = 0; i < args->n_operands; i++) {
-		_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-		_cleanup_json_ json_t *answer = NULL;
-		struct client_spec spec = { .method = "DELETE" };
-		int code;
-
-		network_path(args->operands[i], &path);
-		spec.path = buf_str(&path);
-		code = session_json(cli, &spec, NULL, &answer, &raw);
-		if (code == CLI_OK && cli->json)
-			code = session_print_raw(&raw);
-		else if (code == CLI_OK)
-			printf("%s\n", args->operands[i]);
-		if (worst == CLI_OK)
-			worst = code;
-	}
-	return worst;
+	return session_delete_each(cli, args, NETWORKS);
 }
 
 /* ---- ls ---- */

@@ -251,26 +251,7 @@ static const struct cli_example snapshot_rm_examples[] = {
 
 static int run_snapshot_rm(struct cli *cli, const struct cli_args *args)
 {
-	int worst = CLI_OK;
-
-	for (size_t i = 0; i < args->n_operands; i++) {
-		_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-		_cleanup_json_ json_t *answer = NULL;
-		struct client_spec spec = { .method = "DELETE" };
-		int code;
-
-		buf_append_str(&path, "/v1/snapshots/");
-		client_escape(&path, args->operands[i]);
-		spec.path = buf_str(&path);
-		code = session_json(cli, &spec, NULL, &answer, &raw);
-		if (code == CLI_OK && cli->json)
-			code = session_print_raw(&raw);
-		else if (code == CLI_OK)
-			printf("%s\n", args->operands[i]);
-		if (worst == CLI_OK)
-			worst = code;
-	}
-	return worst;
+	return session_delete_each(cli, args, "/v1/snapshots/");
 }
 
 const struct cli_command cli_command_pause = {

@@ -156,6 +156,30 @@ int session_print_raw(const struct buf *raw)
 	return output_write(buf_str(&out), out.len);
 }
 
+int session_delete_each(struct cli *cli, const struct cli_args *args, const char *collection)
+{
+	int worst = CLI_OK;
+
+	for (size_t i = 0; i < args->n_operands; i++) {
+		_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
+		_cleanup_json_ json_t *answer = NULL;
+		struct client_spec spec = { .method = "DELETE" };
+		int code;
+
+		buf_append_str(&path, collection);
+		client_escape(&path, args->operands[i]);
+		spec.path = buf_str(&path);
+		code = session_json(cli, &spec, NULL, &answer, &raw);
+		if (code == CLI_OK && cli->json)
+			code = session_print_raw(&raw);
+		else if (code == CLI_OK)
+			printf("%s\n", args->operands[i]);
+		if (worst == CLI_OK)
+			worst = code;
+	}
+	return worst;
+}
+
 /* ---- sandboxes by name ---- */
 
 /* Looks through one page of living sandboxes. found counts matches over all pages. */

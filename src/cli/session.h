@@ -26,6 +26,10 @@ int session_json(struct cli *cli, const struct client_spec *spec, struct progres
 /* With --json: prints the server's answer as it came. */
 int session_print_raw(const struct buf *raw);
 
+/* Deletes what each operand names below the path of a collection ("/v1/networks/"), and prints the
+ * names, or with --json the answers. All are tried; the exit code is that of the first failure. */
+int session_delete_each(struct cli *cli, const struct cli_args *args, const char *collection);
+
 /* Sandboxes are named by id, or by the name they were created with. Appends "/v1/sandboxes/<id>" to
  * path. CLI_OK or an exit code, reported. */
 int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path);
