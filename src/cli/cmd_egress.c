@@ -37,13 +37,27 @@ int cli_rules(const char *const *words, size_t n, json_t **ret)
 	return CLI_OK;
 }
 
-static int egress_path(struct cli *cli, const struct cli_args *args, struct buf *path)
+/* One request about the sandbox's rules; part is what follows its path. Takes body. With --json the
+ * answer is printed, and *ret stays NULL. */
+static int ask(struct cli *cli, const struct cli_args *args, const char *method, const char *part,
+	       json_t *body, json_t **ret)
 {
-	int code = session_sandbox_path(cli, args->operands[0], path);
+	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
+	_cleanup_json_ json_t *owned = body, *answer = NULL;
+	struct client_spec spec = { .method = method, .body = owned };
+	int code = session_sandbox_path(cli, args->operands[0], &path);
 
-	if (code == CLI_OK)
-		buf_append_str(path, "/egress");
-	return code;
+	if (code != CLI_OK)
+		return code;
+	buf_append_str(&path, part);
+	spec.path = buf_str(&path);
+	code = session_json(cli, &spec, NULL, &answer, &raw);
+	if (code != CLI_OK)
+		return code;
+	if (cli->json)
+		return session_print_raw(&raw);
+	*ret = STEAL(answer);
+	return CLI_OK;
 }
 
 static void print_rules(const json_t *answer)
@@ -61,24 +75,14 @@ static void print_rules(const json_t *answer)
 }
 
 /* Takes body. */
-static int call(struct cli *cli, const struct cli_args *args, const char *method, json_t *body)
+static int change(struct cli *cli, const struct cli_args *args, const char *method, json_t *body)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-	_cleanup_json_ json_t *owned = body, *answer = NULL;
-	struct client_spec spec = { .method = method, .body = owned };
-	int code = egress_path(cli, args, &path);
+	_cleanup_json_ json_t *answer = NULL;
+	int code = ask(cli, args, method, "/egress", body, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	if (!cli->quiet)
+	if (answer && !cli->quiet)
 		print_rules(answer);
-	return CLI_OK;
+	return code;
 }
 
 /* ---- show, set, add, rm ---- */
@@ -116,21 +120,12 @@ static const struct cli_example rm_examples[] = {
 
 static int run_show(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "GET" };
-	int code = egress_path(cli, args, &path);
+	int code = ask(cli, args, "GET", "/egress", NULL, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	print_rules(answer);
-	return CLI_OK;
+	if (answer)
+		print_rules(answer);
+	return code;
 }
 
 static int run_set(struct cli *cli, const struct cli_args *args)
@@ -142,7 +137,7 @@ static int run_set(struct cli *cli, const struct cli_args *args)
 		return code;
 	body = json_object();
 	json_put(body, "rules", rules);
-	return call(cli, args, "PUT", body);
+	return change(cli, args, "PUT", body);
 }
 
 static int run_change(struct cli *cli, const struct cli_args *args, const char *what)
@@ -152,7 +147,7 @@ static int run_change(struct cli *cli, const struct cli_args *args, const char *
 	for (size_t i = 1; i < args->n_operands; i++)
 		json_array_append_new(rules, json_string(args->operands[i]));
 	json_put(body, what, rules);
-	return call(cli, args, "POST", body);
+	return change(cli, args, "POST", body);
 }
 
 static int run_add(struct cli *cli, const struct cli_args *args)
@@ -243,25 +238,14 @@ static void print_denials(const json_t *answer)
 
 static int run_denials(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "GET" };
-	int code = egress_path(cli, args, &path);
+	int code = ask(cli, args, "GET", "/egress/denials", NULL, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	buf_append_str(&path, "/denials");
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	if (cli->quiet)
+	if (answer && cli->quiet)
 		print_missing_rules(json_object_get(answer, "items"));
-	else
+	else if (answer)
 		print_denials(answer);
-	return CLI_OK;
+	return code;
 }
 
 /* ---- rows ---- */
