@@ -12,6 +12,7 @@
 #include "api/auth.h"
 #include "api/mcp_calls.h"
 #include "api/mcp_exchange.h"
+#include "api/mcp_extra.h"
 #include "api/mcp_message.h"
 #include "api/mcp_tools.h"
 #include "base/alloc.h"
@@ -24,6 +25,7 @@
 struct mcp {
 	struct core *core;
 	struct mcp_calls *calls;
+	struct mcp_extra *extra; /* NULL in the product */
 	const struct preview_domain *preview_domain;
 };
 
@@ -35,6 +37,7 @@ struct mcp *mcp_new(struct core *core, struct loop *loop, struct pool *pool,
 	mcp->core = core;
 	mcp->preview_domain = preview_domain;
 	mcp->calls = mcp_calls_new(core, loop, pool);
+	mcp->extra = mcp_extra_new();
 	return mcp;
 }
 
@@ -43,6 +46,7 @@ void mcp_free(struct mcp *mcp)
 	if (!mcp)
 		return;
 	mcp_calls_free(mcp->calls);
+	mcp_extra_free(mcp->extra);
 	free(mcp);
 }
 
@@ -134,11 +138,12 @@ static void put_server(json_t *result)
 	json_put(result, "serverInfo", server);
 }
 
-static void put_offer(json_t *result)
+static void put_offer(const struct mcp *mcp, json_t *result)
 {
 	json_t *capabilities = json_object();
 
 	json_put(capabilities, "tools", json_object());
+	mcp_extra_put_capabilities(mcp->extra, capabilities);
 	json_put(result, "capabilities", capabilities);
 	json_put_str(result, "instructions", mcp_instructions);
 }
@@ -150,23 +155,23 @@ static void put_caching(json_t *result)
 	json_put_str(result, "cacheScope", "private");
 }
 
-static json_t *initialize(const struct mcp_message *m)
+static json_t *initialize(const struct mcp *mcp, const struct mcp_message *m)
 {
 	json_t *result = json_object();
 
 	json_put_str(result, "protocolVersion", mcp_initialize_version(m->params));
-	put_offer(result);
+	put_offer(mcp, result);
 	put_server(result);
 	return result;
 }
 
-static json_t *discover(void)
+static json_t *discover(const struct mcp *mcp)
 {
 	json_t *result = json_object(), *versions = json_array();
 
 	json_array_append_new(versions, json_string(MCP_MODERN_VERSION));
 	json_put(result, "supportedVersions", versions);
-	put_offer(result);
+	put_offer(mcp, result);
 	put_caching(result);
 	return result;
 }
@@ -174,9 +179,10 @@ static json_t *discover(void)
 static json_t *list_tools(struct mcp *mcp, const struct mcp_toolset *tools,
 			  const struct mcp_message *m)
 {
-	json_t *result = json_object();
+	json_t *result = json_object(), *list = mcp_toolset_list(tools, core_limits(mcp->core));
 
-	json_put(result, "tools", mcp_toolset_list(tools, core_limits(mcp->core)));
+	mcp_extra_put_tools(mcp->extra, list);
+	json_put(result, "tools", list);
 	if (m->era == MCP_MODERN)
 		put_caching(result);
 	return result;
@@ -221,6 +227,8 @@ static void call_tool(struct mcp *mcp, const struct posted *posted, const struct
 static void handle_message(struct mcp *mcp, const struct posted *posted,
 			   const struct mcp_message *m)
 {
+	if (mcp_extra_take(mcp->extra, posted->req, posted->exchange, m))
+		return;
 	switch (m->action) {
 	case MCP_ACT_CANCEL:
 		mcp_calls_cancel(mcp->calls, &posted->caller, m->target_id);
@@ -230,13 +238,13 @@ static void handle_message(struct mcp *mcp, const struct posted *posted,
 		mcp_exchange_answer(posted->exchange, 202, NULL);
 		break;
 	case MCP_ACT_INITIALIZE:
-		answer_result(posted->exchange, m, initialize(m));
+		answer_result(posted->exchange, m, initialize(mcp, m));
 		break;
 	case MCP_ACT_PING:
 		answer_result(posted->exchange, m, json_object());
 		break;
 	case MCP_ACT_DISCOVER:
-		answer_result(posted->exchange, m, discover());
+		answer_result(posted->exchange, m, discover(mcp));
 		break;
 	case MCP_ACT_TOOLS_LIST:
 		answer_result(posted->exchange, m, list_tools(mcp, &posted->tools, m));

@@ -401,7 +401,9 @@ static void read_message(const struct mcp_headers *headers, const json_t *value,
 {
 	const json_t *method = json_object_get(value, "method");
 
-	*m = (struct mcp_message){ .action = MCP_ACT_FAULT, .version = MCP_LEGACY_NEWEST };
+	*m = (struct mcp_message){ .action = MCP_ACT_FAULT,
+				   .version = MCP_LEGACY_NEWEST,
+				   .whole = value };
 	if (!check_shape(value, m))
 		return;
 	m->era = era_of(headers, method, m->params);
@@ -520,7 +522,8 @@ void mcp_result_seal(enum mcp_era era, json_t *result)
 
 	if (era != MCP_MODERN)
 		return;
-	json_put(result, "resultType", json_string("complete"));
+	if (!json_object_get(result, "resultType"))
+		json_put(result, "resultType", json_string("complete"));
 	meta = json_object_get(result, "_meta");
 	if (!meta) {
 		meta = json_object();

@@ -63,6 +63,7 @@ struct mcp_message {
 	enum mcp_action action;
 	enum mcp_era era;
 	const char *version;	/* static storage: the protocol version spoken */
+	const json_t *whole;	/* all of it */
 	json_t *id;		/* of a request; NULL for others and where it could not be read */
 	json_t *params;		/* an object, or NULL */
 	json_t *progress_token; /* string or integer, or NULL */
@@ -100,7 +101,8 @@ const char *mcp_initialize_version(const json_t *params);
 json_t *mcp_response(json_t *id, json_t *result);
 json_t *mcp_error_response(json_t *id, const struct mcp_fault *fault);
 
-/* A modern result says that it is complete and who made it; a legacy one is left as it is. */
+/* A modern result says that it is complete (unless it says otherwise already) and who made it; a
+ * legacy one is left as it is. */
 void mcp_result_seal(enum mcp_era era, json_t *result);
 
 /* The value of a mirrored header: white space trimmed, `=?base64?…?=` decoded. False when the

@@ -25,7 +25,8 @@ const ini = (config) =>
 		.join('\n');
 
 export class Daemon {
-	constructor(stateDir, args, env) {
+	constructor(folder, stateDir, args, env) {
+		this.folder = folder;
 		this.stateDir = stateDir;
 		this.args = args;
 		this.env = env;
@@ -37,7 +38,7 @@ export class Daemon {
 		const listen = path.join(this.stateDir, 'listen');
 
 		fs.rmSync(listen, { force: true });
-		this.child = spawn(path.join(build, 'skerryd'), this.args, {
+		this.child = spawn(path.join(this.folder, 'skerryd'), this.args, {
 			stdio: ['ignore', log, log],
 			env: { ...process.env, ...this.env },
 		});
@@ -132,8 +133,9 @@ export class Daemon {
 }
 
 // config: sections of skerryd.conf, e.g. {limits: {sandboxes_per_account: 2}}. Sandboxes have no network
-// unless there is a section for it, so that nothing of the host is changed: see world.mjs.
-export async function startDaemon({ config = {}, env = {} } = {}) {
+// unless there is a section for it, so that nothing of the host is changed: see world.mjs. folder: the
+// build that skerryd is from.
+export async function startDaemon({ config = {}, env = {}, folder = build } = {}) {
 	const stateDir = fs.mkdtempSync(path.join(os.tmpdir(), 'skerry-test-'));
 	const file = path.join(stateDir, 'skerryd.conf');
 
@@ -144,7 +146,7 @@ export async function startDaemon({ config = {}, env = {} } = {}) {
 	if (!config.network)
 		args.push('--network', 'off');
 
-	const daemon = new Daemon(stateDir, args, env);
+	const daemon = new Daemon(folder, stateDir, args, env);
 
 	try {
 		return await daemon.start();
