@@ -40,6 +40,12 @@
  *
  * Input. The guest grants by absolute offset with INPUT_WINDOW; the host never sends beyond it.
  *
+ * Files. FILE is an exec whose child runs a file operation of the agent's own (proto/file.h has the
+ * request and what comes back) instead of a shell: as a user, in the sandbox's root and in a cgroup
+ * like any other. It differs in that its output goes to the handle straight from the pipe and is
+ * kept nowhere; so it has one handle, the one that started it, and is killed when that closes. It
+ * cannot be attached to. Its end is said once all of its output has gone.
+ *
  * Both sides treat every frame as hostile: unknown types, wrong lengths and foreign handles end the
  * session (guest side: resynchronise; host side: channel error), never the process.
  */
@@ -48,7 +54,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define PROTO_VERSION	     1u
+#define PROTO_VERSION	     2u
 #define PROTO_MAGIC	     0x31524b53u		 /* "SKR1" */
 #define PROTO_MARKER	     "\x8f\x1bskerry-resync\xe2" /* 16 bytes */
 #define PROTO_MARKER_LEN     16u
@@ -63,9 +69,10 @@
 #define PROTO_COMMAND_MAX	(128u * 1024u - 1u) /* Linux: MAX_ARG_STRLEN, one argument of execve */
 #define PROTO_ENV_MAX		(128u * 1024u)	    /* all of env together */
 #define PROTO_EXEC_ID_MAX	32u
-#define PROTO_HANDLES_MAX	1024u /* open at once in a session */
-#define PROTO_EXECS_RUNNING_MAX 256u  /* running at once in a guest */
-#define PROTO_EXECS_KEPT_MAX	256u  /* ended execs whose logs are kept; oldest go first */
+#define PROTO_FILE_REQUEST_MAX	(16u * 1024u) /* an encoded file request */
+#define PROTO_HANDLES_MAX	1024u	      /* open at once in a session */
+#define PROTO_EXECS_RUNNING_MAX 256u	      /* running at once in a guest */
+#define PROTO_EXECS_KEPT_MAX	256u	      /* ended execs whose logs are kept; oldest go first */
 #define PROTO_LOG_CAP_DEFAULT	(64ull * 1024 * 1024) /* bytes kept of one stream */
 #define PROTO_ENTROPY_LEN	64u
 
@@ -104,6 +111,9 @@ enum proto_type {
 		12,	 /* u64 token, u32 timeout_ms; answered by FREEZER when done or given up */
 	PROTO_THAW = 13, /* u64 token; answered by FREEZER */
 	PROTO_ASK_ACTIVITY = 14, /* u64 token; answered by ACTIVITY */
+	PROTO_FILE = 20, /* string exec_id, string user ("" = sandbox), u64 stdout_credit, u64
+			    stderr_credit, string request; flags: PROTO_EXEC_STDIN. Answered as EXEC
+			    is */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied

@@ -31,6 +31,7 @@ void exec_request_clear(struct exec_request *req)
 	for (char **e = req->env; e && *e; e++)
 		free(*e);
 	free(req->env);
+	buf_clear(&req->file);
 }
 
 struct output *exec_stream(struct exec *exec, int stream)
@@ -94,7 +95,8 @@ static void exec_free(struct exec *exec)
 		cgroup_remove(guest->cgroup_fd, exec->cgroup_fd, exec->id);
 		close(exec->cgroup_fd);
 	}
-	remove_logs(guest, exec->id);
+	if (!exec->is_file)
+		remove_logs(guest, exec->id);
 	if (exec->prev)
 		exec->prev->next = exec->next;
 	else
@@ -114,6 +116,7 @@ static struct exec *exec_new(struct guest *guest, const struct exec_request *req
 	str_copy(exec->id, sizeof(exec->id), req->exec_id);
 	exec->status.fd = exec->cgroup_fd = -1;
 	exec->with_stdin = req->with_stdin;
+	exec->is_file = req->is_file;
 	exec->started_ms = clock_boottime_ms();
 	exec->deadline_ms = INT64_MAX;
 	if (req->timeout_ms > 0 && req->timeout_ms < (uint64_t)(INT64_MAX - exec->started_ms))
@@ -222,8 +225,8 @@ static int launch(struct exec *exec, const struct exec_request *req, struct pipe
 	if (exec->pid < 0)
 		return -errno;
 	poller_add(&guest->poller, &exec->status, STEAL_FD(p->status[0]), EPOLLIN, on_status, exec);
-	output_begin(&exec->streams[0], exec, STEAL_FD(p->out[0]));
-	output_begin(&exec->streams[1], exec, STEAL_FD(p->err[0]));
+	output_begin(&exec->streams[0], exec, STEAL_FD(p->out[0]), req->is_file);
+	output_begin(&exec->streams[1], exec, STEAL_FD(p->err[0]), req->is_file);
 	input_begin(&exec->input, &guest->poller, STEAL_FD(p->in[1]));
 	return 0;
 }
@@ -233,7 +236,7 @@ static int prepare_and_launch(struct exec *exec, const struct exec_request *req)
 	struct pipes p = {
 		.in = { -1, -1 }, .out = { -1, -1 }, .err = { -1, -1 }, .status = { -1, -1 }
 	};
-	int r = open_logs(exec, req->log_cap);
+	int r = req->is_file ? 0 : open_logs(exec, req->log_cap);
 
 	if (r == 0)
 		r = make_pipes(&p, req->with_stdin);
@@ -316,6 +319,14 @@ static void on_status(struct watch *w, uint32_t events)
 }
 
 /* ---- signals and the end ---- */
+
+void exec_abandon(struct exec *exec)
+{
+	if (exec->cgroup_fd >= 0 && exec->phase != EXEC_ENDED)
+		cgroup_kill(exec->cgroup_fd);
+	for (int i = 0; i < 2; i++)
+		output_abandon(&exec->streams[i]);
+}
 
 void exec_signal(struct exec *exec, int signal)
 {
@@ -432,6 +443,9 @@ void exec_collect(struct guest *guest)
 		next = exec->next;
 		if (exec->phase == EXEC_FAILED && exec->pid == 0 && exec->n_handles == 0) {
 			exec_free(exec);
+		} else if (exec->is_file) {
+			if (is_idle(exec))
+				exec_free(exec);
 		} else if (is_idle(exec)) {
 			n_idle++;
 			kept += capture_kept(&exec->streams[0].log) +
@@ -442,7 +456,7 @@ void exec_collect(struct guest *guest)
 		next = exec->next;
 		if (n_idle <= PROTO_EXECS_KEPT_MAX && kept <= guest->log_budget)
 			break;
-		if (!is_idle(exec))
+		if (exec->is_file || !is_idle(exec))
 			continue;
 		n_idle--;
 		kept -= capture_kept(&exec->streams[0].log) + capture_kept(&exec->streams[1].log);

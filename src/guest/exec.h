@@ -8,6 +8,10 @@
  * the cgroup stays until the last of them is gone.
  *
  * STARTING -> FAILED: it never ran; the exec is freed as soon as the session was told.
+ *
+ * A file operation is an exec too, with a child of our own code instead of a shell (exec_child.c).
+ * Its output is not logged but handed through (output.h), so that it lives and dies with the handle
+ * that started it: exec_abandon.
  */
 #pragma once
 
@@ -29,12 +33,15 @@ struct exec_failure {
 	char message[508];
 };
 
-/* An EXEC frame, taken apart. Owns its strings. */
+/* An EXEC or FILE frame, taken apart. Owns its strings. */
 struct exec_request {
 	char *exec_id, *user, *cwd, *command; /* user and cwd may be "" */
 	uint64_t timeout_ms, log_cap;
 	bool with_stdin;
 	char **env; /* NULL-terminated */
+	/* FILE: what to do; then there are no cwd, command, env, log and timeout. */
+	bool is_file;
+	struct buf file;
 };
 
 struct exec {
@@ -48,6 +55,7 @@ struct exec {
 	int cgroup_fd; /* -1 once the group is removed */
 	struct output streams[2];
 	bool with_stdin;
+	bool is_file;
 	struct input input;
 	int64_t started_ms, ended_ms, deadline_ms; /* CLOCK_BOOTTIME; no deadline: INT64_MAX */
 	bool timed_out, out_of_memory;
@@ -61,6 +69,8 @@ struct exec {
 struct exec *exec_start(struct guest *guest, const struct exec_request *request,
 			struct exec_failure *failure);
 struct exec *exec_find(struct guest *guest, const char *id);
+/* The handle of a file operation is closed: kills it. */
+void exec_abandon(struct exec *exec);
 struct output *exec_stream(struct exec *exec, int stream);
 /* SIGKILL kills the whole cgroup; others go to the command's process group. */
 void exec_signal(struct exec *exec, int signal);

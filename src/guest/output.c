@@ -2,10 +2,13 @@
 #include "guest/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "guest/guest.h"
+
+#define DIRECT_PIPE_BYTES (256 * 1024)
 
 /* How much may be read now without dropping what a follower with back-pressure still needs. */
 static size_t allowance(const struct output *o)
@@ -55,12 +58,49 @@ static bool move_chunk(struct output *o)
 
 static void on_pipe(struct watch *w, uint32_t events)
 {
-	move_chunk(w->owner);
+	struct output *o = w->owner;
+
+	if (!o->direct) {
+		move_chunk(o);
+		return;
+	}
+	o->readable = true;
+	poller_pause(&o->exec->guest->poller, &o->pipe); /* until it was found empty */
 }
 
-void output_begin(struct output *o, struct exec *exec, int pipe_fd)
+void output_begin(struct output *o, struct exec *exec, int pipe_fd, bool direct)
 {
+	o->direct = direct;
+	if (direct)
+		(void)fcntl(pipe_fd, F_SETPIPE_SZ, DIRECT_PIPE_BYTES); /* fewer turns, if it may */
 	poller_add(&exec->guest->poller, &o->pipe, pipe_fd, EPOLLIN, on_pipe, o);
+}
+
+size_t output_take(struct output *o, char *out, size_t max)
+{
+	ssize_t n;
+
+	if (o->ended || !o->readable)
+		return 0;
+	n = read(o->pipe.fd, out, max);
+	if (n > 0) {
+		o->log.total += (uint64_t)n;
+		return (size_t)n;
+	}
+	if (n < 0 && errno == EINTR)
+		return 0;
+	o->readable = false;
+	if (n < 0 && errno == EAGAIN)
+		poller_resume(&o->exec->guest->poller, &o->pipe, EPOLLIN);
+	else
+		end_stream(o);
+	return 0;
+}
+
+void output_abandon(struct output *o)
+{
+	if (!o->ended)
+		end_stream(o);
 }
 
 void output_drain(struct output *o)
@@ -68,7 +108,7 @@ void output_drain(struct output *o)
 	int held = 0;
 
 	o->draining = true;
-	if (o->ended)
+	if (o->ended || o->direct)
 		return;
 	if (ioctl(o->pipe.fd, FIONREAD, &held) == 0 && held > 0)
 		o->drain_left = (size_t)held;
@@ -78,12 +118,12 @@ void output_drain(struct output *o)
 
 bool output_drained(const struct output *o)
 {
-	return o->draining && o->drain_left == 0;
+	return o->draining && o->drain_left == 0 && (!o->direct || o->ended);
 }
 
 void output_check(struct output *o)
 {
-	if (!o->ended && !o->pipe.in_set && o->pipe.fd >= 0 && allowance(o) > 0)
+	if (!o->direct && !o->ended && !o->pipe.in_set && o->pipe.fd >= 0 && allowance(o) > 0)
 		poller_resume(&o->exec->guest->poller, &o->pipe, EPOLLIN);
 }
 

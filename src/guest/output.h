@@ -4,6 +4,9 @@
  * The pipe is read whenever it has something, unless a follower asked for back-pressure and the log
  * would drop bytes that it has not been sent: then the pipe is left alone (output_check) until the
  * follower has caught up or gone.
+ *
+ * The output of a file operation is handed through instead: it is read from the pipe when its one
+ * handle has credit and the port has room (output_take), and kept nowhere. log then only counts.
  */
 #pragma once
 
@@ -21,12 +24,18 @@ struct output {
 	struct watch pipe;
 	struct capture log;
 	bool ended;    /* every writer has closed */
+	bool direct;   /* no log: handed through */
+	bool readable; /* direct: the pipe may have something */
 	bool draining; /* the command has ended: drain_left was in the pipe then */
 	size_t drain_left;
 };
 
 /* Takes over the pipe's read end (non-blocking). */
-void output_begin(struct output *o, struct exec *exec, int pipe_fd);
+void output_begin(struct output *o, struct exec *exec, int pipe_fd, bool direct);
+/* Direct: the next bytes; 0: none now, or none any more (ended). */
+size_t output_take(struct output *o, char *out, size_t max);
+/* Direct: nobody will take the rest. */
+void output_abandon(struct output *o);
 /* The command's own process has ended: from here on, what the pipe holds now counts as its output.
  */
 void output_drain(struct output *o);

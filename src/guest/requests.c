@@ -232,6 +232,34 @@ static bool handle_exec(struct session *s, const struct proto_header *header,
 	return good;
 }
 
+static bool handle_file(struct session *s, const struct proto_header *header,
+			struct frame_reader *r)
+{
+	struct exec_request req = { .is_file = true };
+	struct exec_failure failure = { 0 };
+	struct frame_slice request;
+	struct exec *exec = NULL;
+	uint64_t credit[2];
+	bool good;
+
+	req.exec_id = get_text(r, PROTO_EXEC_ID_MAX);
+	req.user = get_text(r, USER_MAX);
+	credit[0] = frame_get_u64(r);
+	credit[1] = frame_get_u64(r);
+	request = frame_get_string(r, PROTO_FILE_REQUEST_MAX);
+	buf_append(&req.file, request.data, request.len);
+	req.with_stdin = header->flags & PROTO_EXEC_STDIN;
+	good = frame_done(r) && !handle_find(s, header->handle);
+	if (good && handle_available(s, header->handle, &failure))
+		exec = exec_start(s->guest, &req, &failure);
+	if (exec)
+		follow_new(handle_open(s, header->handle, exec), credit, false);
+	else if (good)
+		handle_send_failed(s, header->handle, &failure);
+	exec_request_clear(&req);
+	return good;
+}
+
 static bool handle_attach(struct session *s, const struct proto_header *header,
 			  struct frame_reader *r)
 {
@@ -243,7 +271,7 @@ static bool handle_attach(struct session *s, const struct proto_header *header,
 	};
 	struct exec *exec = good ? exec_find(s->guest, id) : NULL;
 
-	if (exec && handle_available(s, header->handle, &failure))
+	if (exec && !exec->is_file && handle_available(s, header->handle, &failure))
 		handle_open(s, header->handle, exec)->attached = true;
 	else if (good)
 		handle_send_failed(s, header->handle, &failure);
@@ -263,7 +291,7 @@ static bool handle_follow_request(struct session *s, const struct proto_header *
 		.credit = frame_get_u64(r),
 	};
 
-	if (!frame_done(r))
+	if (!frame_done(r) || (h && h->exec->is_file))
 		return false;
 	if (h) {
 		f.answers_due = handle_follow(h, stream)->answers_due + 1;
@@ -345,6 +373,8 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_ask_activity(s, r);
 	case PROTO_EXEC:
 		return s->greeted && handle_exec(s, header, r);
+	case PROTO_FILE:
+		return s->greeted && handle_file(s, header, r);
 	case PROTO_ATTACH:
 		return s->greeted && handle_attach(s, header, r);
 	case PROTO_FOLLOW:

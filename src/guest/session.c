@@ -45,6 +45,8 @@ void handle_close(struct session *s, struct handle *h)
 		s->first = h->next;
 	s->n_handles--;
 	h->exec->n_handles--;
+	if (h->exec->is_file)
+		exec_abandon(h->exec);
 	free(h);
 }
 
@@ -185,6 +187,28 @@ static void send_data(struct session *s, struct handle *h, int stream, const cha
 	f->credit -= len;
 }
 
+/* Of what is handed through: a frame of what the pipe has, or the end. */
+static bool step_direct(struct session *s, struct handle *h, int stream)
+{
+	struct follow *f = handle_follow(h, stream);
+	struct output *o = exec_stream(h->exec, stream);
+	size_t max = f->credit < PROTO_DATA_MAX ? (size_t)f->credit : PROTO_DATA_MAX;
+	size_t n;
+
+	if (!f->active)
+		return false;
+	n = max > 0 ? output_take(o, s->guest->chunk, max) : 0;
+	if (n > 0) {
+		send_data(s, h, stream, s->guest->chunk, n);
+		return true;
+	}
+	if (!o->ended)
+		return false;
+	send_position(s, h, PROTO_EOF, stream, o->log.total);
+	f->active = false;
+	return true;
+}
+
 /* One frame of output, a gap, or the end, if one is due. */
 static bool step_stream(struct session *s, struct handle *h, int stream)
 {
@@ -194,6 +218,8 @@ static bool step_stream(struct session *s, struct handle *h, int stream)
 	size_t max = f->credit < PROTO_DATA_MAX ? (size_t)f->credit : PROTO_DATA_MAX;
 	ssize_t n;
 
+	if (o->direct)
+		return step_direct(s, h, stream);
 	if (f->answers_due > 0) {
 		send_position(s, h, PROTO_FOLLOWING, stream, f->offset);
 		f->answers_due--;

@@ -140,3 +140,16 @@ size_t user_groups(const char *group, size_t len, const struct user *user, gid_t
 	}
 	return n;
 }
+
+void owner_name(const char *text, size_t len, unsigned int id, char *out, size_t out_size)
+{
+	struct field line, f[FIELDS_MAX];
+	uint32_t found;
+
+	while (next_line(&text, &len, &line)) {
+		if (split(line.data, line.len, f) >= 3 && field_id(f[2], &found) && found == id &&
+		    f[0].len > 0 && field_copy(f[0], out, out_size))
+			return;
+	}
+	*out = '\0';
+}

@@ -26,3 +26,7 @@ int user_find(const char *passwd, size_t len, const char *name, struct user *ret
 /* The primary group and every group that names the user, without repetition; at most max (>= 1),
  * the rest is left out. Returns how many. */
 size_t user_groups(const char *group, size_t len, const struct user *user, gid_t *out, size_t max);
+/* The name of a user or group number in the text of passwd or group; "" when there is none that
+ * fits.
+ */
+void owner_name(const char *text, size_t len, unsigned int id, char *out, size_t out_size);
