@@ -132,6 +132,20 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 				    const struct agent_exec_events *events, void *arg);
 struct agent_exec *agent_exec_attach(struct agent *agent, const char *exec_id,
 				     const struct agent_exec_events *events, void *arg);
+
+/* An operation on files (proto/file.h). Its output comes from offset 0 and cannot be followed anew:
+ * it ends with the handle, or the channel. */
+struct agent_file_spec {
+	const char *exec_id;
+	const char *user;    /* NULL: "sandbox" */
+	const void *request; /* encoded */
+	size_t request_len;  /* at most PROTO_FILE_REQUEST_MAX */
+	bool stdin_open;
+	uint64_t stdout_credit, stderr_credit;
+};
+struct agent_exec *agent_file_start(struct agent *agent, const struct agent_file_spec *spec,
+				    const struct agent_exec_events *events, void *arg);
+
 /* Begins (again) to read a stream at offset. What an earlier position still had under way is not
  * delivered. */
 void agent_exec_follow(struct agent_exec *exec, int stream, uint64_t offset, uint64_t credit,

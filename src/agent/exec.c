@@ -226,6 +226,34 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 	return exec;
 }
 
+struct agent_exec *agent_file_start(struct agent *agent, const struct agent_file_spec *spec,
+				    const struct agent_exec_events *events, void *arg)
+{
+	struct agent_exec *exec = new_exec(agent, events, arg);
+	struct buf *out = &agent->out;
+	size_t frame;
+
+	if (exec->refusal.num == 0 && (spec->request_len > PROTO_FILE_REQUEST_MAX ||
+				       (spec->user && strlen(spec->user) > 255)))
+		err_code(&exec->refusal, -E2BIG, "invalid_argument",
+			 "the request, or its user's name, is too long");
+	if (exec->refusal.num < 0) {
+		refuse(exec);
+		return exec;
+	}
+	frame = frame_begin(out, PROTO_FILE, spec->stdin_open ? PROTO_EXEC_STDIN : 0, exec->handle);
+	put_text(out, spec->exec_id);
+	put_text(out, spec->user);
+	frame_put_u64(out, spec->stdout_credit);
+	frame_put_u64(out, spec->stderr_credit);
+	frame_put_string(out, spec->request, spec->request_len);
+	frame_end(out, frame);
+	exec->streams[0] = (struct stream){ .following = true, .credit = spec->stdout_credit };
+	exec->streams[1] = (struct stream){ .following = true, .credit = spec->stderr_credit };
+	agent_flush(agent);
+	return exec;
+}
+
 struct agent_exec *agent_exec_attach(struct agent *agent, const char *exec_id,
 				     const struct agent_exec_events *events, void *arg)
 {

@@ -301,6 +301,7 @@ static void detach_on_loop(void *arg)
 	loop_timer_remove(STEAL(sb->reconnect_timer));
 	exec_views_suspend(sb);
 	previews_pause(sb);
+	transfers_pause(sb);
 }
 
 void sandbox_detach(struct sandbox *sb)
@@ -330,6 +331,7 @@ static void cut_off_on_loop(void *arg)
 	loop_timer_remove(STEAL(sb->reconnect_timer));
 	exec_views_end(sb, cut->err);
 	previews_end(sb, cut->err);
+	transfers_end(sb, cut->err);
 }
 
 void sandbox_cut_off(struct sandbox *sb, const struct err *err)

@@ -2,8 +2,8 @@
  * Who is paused without being asked: sandboxes that nobody uses, and those whose deadline comes and
  * which are to be paused then instead of destroyed.
  *
- * Idle is one in which no command runs, to which no call, stream or preview is connected, and for
- * which no call came for its idle_pause_minutes. What runs in it is known by its views, and,
+ * Idle is one in which no command runs, to which no call, stream or preview is connected, of which
+ * no file is read or written, and for which no call came for its idle_pause_minutes. What runs in it is known by its views, and,
  * because an earlier daemon may have started commands too, by asking its agent once more before it
  * is paused.
  *
@@ -48,7 +48,7 @@ static bool is_busy(const struct sandbox *sb)
 		if (view->events || !view->exited)
 			return true;
 	}
-	return sb->n_previews > 0;
+	return sb->n_previews > 0 || sb->n_transfers > 0;
 }
 
 struct busy {

@@ -41,6 +41,7 @@
  * two attempts on a host that is busy; no whole minute, which would look like an extension. */
 #define PAUSE_GRACE_MS 45000
 
+struct core_transfer;
 struct delta_capture;
 struct exec_view;
 struct manifest;
@@ -172,6 +173,8 @@ struct sandbox {
 	struct exec_view *views;
 	struct core_preview *previews; /* connections that are open */
 	size_t n_previews;
+	struct core_transfer *transfers; /* operations on files that are under way */
+	size_t n_transfers;
 	bool over; /* no command can be started or looked at any more, because of over_err */
 	struct err over_err;
 };
@@ -547,6 +550,12 @@ int preview_key_init(struct core *core, struct err *err);
 /* Loop's thread: ends the connections that are open. */
 void previews_end(struct sandbox *sb, const struct err *why);
 void previews_pause(struct sandbox *sb);
+
+/* ---- files.c ---- */
+
+/* Loop's thread: ends the operations that are under way. */
+void transfers_end(struct sandbox *sb, const struct err *why);
+void transfers_pause(struct sandbox *sb);
 
 /* ---- exec_collect.c, loop's thread ---- */
 

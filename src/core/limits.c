@@ -77,6 +77,9 @@ static const struct number_limit numbers[] = {
 	LIMIT(preview_connections_per_sandbox, 64, 1, 10000),
 	LIMIT(preview_connect_timeout_ms, 5000, 100, 10 * MINUTE_MS),
 	LIMIT(preview_answer_timeout_ms, 5 * MINUTE_MS, 1000, 24 * 60 * MINUTE_MS),
+	LIMIT(file_bytes_max, GIB, KIB, 1024 * GIB),
+	LIMIT(transfers_per_sandbox, 32, 1, 128),
+	LIMIT(files_silence_ms, 2 * MINUTE_MS, 1000, 60 * MINUTE_MS),
 	LIMIT(sandbox_uid_base, 2000000, 100000, 2000000000),
 	LIMIT(sandbox_uid_count, 1000000, 1024, 100000000),
 };

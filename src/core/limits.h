@@ -64,6 +64,9 @@ struct core_limits {
 	int64_t preview_connections_per_sandbox;
 	int64_t preview_connect_timeout_ms;
 	int64_t preview_answer_timeout_ms; /* silence of a guest's server before it answers */
+	int64_t file_bytes_max;		   /* of an upload, be it a file or an archive */
+	int64_t transfers_per_sandbox;	   /* operations on files at once */
+	int64_t files_silence_ms;	   /* of a guest in the middle of one */
 	int64_t sandbox_uid_base;  /* each VMM runs under a uid of its own, chosen from here … */
 	int64_t sandbox_uid_count; /* … by this many; no one else on the host may use them */
 };
