@@ -134,6 +134,10 @@ void http_body_begin(struct http_request *req, void (*ready)(void *arg), void *a
 /* Any thread. Takes up to max bytes of the body. *ret_whole: none will follow. */
 size_t http_body_take(struct http_request *req, void *out, size_t max, bool *ret_whole);
 
+/* Any thread. Runs fn on the loop's thread, where the callbacks of requests run: at once where this
+ * is it. */
+void http_on_loop(struct http_request *req, loop_fn fn, void *arg);
+
 struct http_answer {
 	unsigned int status;
 	const struct http_extra_header *headers; /* but for those that are about the connection */

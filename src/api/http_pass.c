@@ -161,3 +161,11 @@ size_t http_body_take(struct http_request *req, void *out, size_t max, bool *ret
 	pthread_mutex_unlock(&req->lock);
 	return n;
 }
+
+void http_on_loop(struct http_request *req, loop_fn fn, void *arg)
+{
+	if (loop_is_current(req->server->config.loop))
+		fn(arg);
+	else
+		loop_post(req->server->config.loop, fn, arg);
+}

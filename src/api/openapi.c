@@ -47,12 +47,26 @@ static json_t *event_stream(const struct op *op)
 	return media;
 }
 
+/* {type: {"schema": binary}} */
+static json_t *bytes_content(const struct op *op)
+{
+	json_t *content = json_object(), *media = json_object(), *schema = json_object();
+
+	json_put_str(schema, "type", "string");
+	json_put_str(schema, "format", "binary");
+	json_put(media, "schema", schema);
+	json_put(content, op->bytes_type, media);
+	return content;
+}
+
 static json_t *responses(const struct op *op)
 {
 	json_t *json = json_object(), *success;
 	char status[8];
 
 	success = response(op->title, "application/json", ops_output_schema(op, OP_SURFACE_REST));
+	if (op->bytes == OP_BYTES_OUT)
+		json_put(success, "content", bytes_content(op));
 	if (op->streams)
 		json_put(json_object_get(success, "content"), "text/event-stream",
 			 event_stream(op));
@@ -64,7 +78,7 @@ static json_t *responses(const struct op *op)
 
 static bool is_body_arg(const struct op *op, const struct op_arg *arg)
 {
-	return !(arg->flags & ARG_IN_PATH) && !str_eq(op->rest_method, "GET") &&
+	return !(arg->flags & ARG_IN_PATH) && !op->bytes && !str_eq(op->rest_method, "GET") &&
 	       !str_eq(op->rest_method, "DELETE");
 }
 
@@ -174,6 +188,11 @@ static json_t *operation(const struct op *op, const struct core_limits *limits)
 		put_idempotency_header(parameters);
 	json_put(json, "parameters", parameters);
 	body = request_body(op, input);
+	if (op->bytes == OP_BYTES_IN) {
+		body = json_object();
+		json_put(body, "content", bytes_content(op));
+		json_put(body, "required", json_true());
+	}
 	if (body)
 		json_put(json, "requestBody", body);
 	json_put(json, "responses", responses(op));

@@ -96,6 +96,10 @@ struct op {
 	bool on_mcp;
 	bool mcp_result_open; /* its schema on MCP says only that it is an object, to keep it small
 			       */
+	/* REST: its body or its answer is bytes (files_http.h), its arguments are in the query, and
+	 * there is no handler. */
+	enum op_bytes { OP_BYTES_NONE, OP_BYTES_IN, OP_BYTES_OUT } bytes;
+	const char *bytes_type; /* their media type */
 	bool streams; /* REST answers as SSE when the client accepts it (exec, image build) */
 	unsigned int hints;
 	const struct op_arg *args;

@@ -24,6 +24,7 @@ const char *ops_arg_name(const struct op_arg *arg, enum op_surface surface);
 bool ops_is_dns_label(const char *value, size_t len);
 bool ops_is_image_name(const char *value, size_t len);
 bool ops_is_env_name(const char *value, size_t len);
+bool ops_is_file_mode(const char *value, size_t len);
 
 /* ---- sandboxes as JSON (ops_sandboxes.c); owned ---- */
 json_t *ops_sandbox_json(const struct sandbox_info *info);
@@ -43,6 +44,11 @@ int op_fork_sandbox(struct op_call *call, struct err *err);
 int op_create_snapshot(struct op_call *call, struct err *err);
 int op_list_snapshots(struct op_call *call, struct err *err);
 int op_remove_snapshot(struct op_call *call, struct err *err);
+int op_stat_file(struct op_call *call, struct err *err);
+int op_remove_file(struct op_call *call, struct err *err);
+int op_list_files(struct op_call *call, struct err *err);
+int op_make_directory(struct op_call *call, struct err *err);
+int op_move_file(struct op_call *call, struct err *err);
 int op_get_egress(struct op_call *call, struct err *err);
 int op_set_egress(struct op_call *call, struct err *err);
 int op_change_egress(struct op_call *call, struct err *err);

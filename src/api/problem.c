@@ -19,14 +19,19 @@ static const struct {
 	{ "too_many_egress_rules", 400 },
 	{ "invalid_host", 400 },
 	{ "bad_request", 400 },
+	{ "invalid_path", 400 },
+	{ "invalid_archive", 400 },
+	{ "incomplete_body", 400 },
 	{ "invalid_key", 401 },
 	{ "preview_denied", 401 },
 	{ "preview_expired", 401 },
 	{ "forbidden", 403 },
+	{ "permission_denied", 403 },
 	{ "forbidden_host", 403 },
 	{ "forbidden_origin", 403 },
 	{ "not_found", 404 },
 	{ "exec_not_found", 404 },
+	{ "file_not_found", 404 },
 	{ "image_not_found", 404 },
 	{ "recipe_not_found", 404 },
 	{ "snapshot_not_found", 404 },
@@ -34,6 +39,13 @@ static const struct {
 	{ "rule_not_found", 404 },
 	{ "method_not_allowed", 405 },
 	{ "conflict", 409 },
+	{ "file_exists", 409 },
+	{ "file_changed", 409 },
+	{ "is_a_directory", 409 },
+	{ "not_a_directory", 409 },
+	{ "not_a_regular_file", 409 },
+	{ "directory_not_empty", 409 },
+	{ "cross_device", 409 },
 	{ "egress_is_open", 409 },
 	{ "name_taken", 409 },
 	{ "network_exists", 409 },
@@ -51,17 +63,21 @@ static const struct {
 	{ "already_ended", 410 },
 	{ "sandbox_ended", 410 },
 	{ "request_too_large", 413 },
+	{ "file_too_large", 413 },
 	{ "unsupported_media_type", 415 },
+	{ "invalid_range", 416 },
 	{ "cwd_not_found", 422 },
 	{ "user_not_found", 422 },
 	{ "not_executable", 422 },
 	{ "limit_reached", 422 },
 	{ "exec_limit", 429 },
+	{ "files_limit", 429 },
 	{ "preview_limit", 429 },
 	{ "quota_reached", 429 },
 	{ "headers_too_large", 431 },
 	{ "cancelled", 499 },
 	{ "agent_gone", 502 },
+	{ "file_io_error", 502 },
 	{ "agent_unresponsive", 502 },
 	{ "port_not_listening", 502 },
 	{ "preview_bad_answer", 502 },
@@ -121,6 +137,7 @@ const char *problem_title(unsigned int status)
 		{ 410, "Gone" },
 		{ 413, "Content Too Large" },
 		{ 415, "Unsupported Media Type" },
+		{ 416, "Range Not Satisfiable" },
 		{ 422, "Unprocessable Content" },
 		{ 429, "Too Many Requests" },
 		{ 431, "Request Header Fields Too Large" },
@@ -139,12 +156,13 @@ const char *problem_title(unsigned int status)
 	return "Error";
 }
 
-/* What a guest's own server did is no failure of ours. */
+/* What a guest, its disk or its own server did is no failure of ours. */
 static bool is_guests(const struct err *err)
 {
 	const char *code = err_code_of(err);
 
-	return str_starts(code, "preview_") || str_starts(code, "port_");
+	return str_starts(code, "preview_") || str_starts(code, "port_") ||
+	       str_eq(code, "file_io_error") || err->num == -EDQUOT;
 }
 
 json_t *problem_json(unsigned int status, const struct err *err, const char *request_id)

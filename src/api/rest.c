@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "api/auth.h"
+#include "api/files_http.h"
 #include "api/preview.h"
 #include "api/problem.h"
 #include "api/rest_internal.h"
@@ -209,7 +210,7 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	const char *sandbox;
 
 	if (auth_check_key(rest->config.core, req, &who, &err) < 0) {
-		problem_respond(req, &err);
+		files_refuse(rest->config.core, req, &err);
 		return;
 	}
 	sandbox = json_get_str(route->params, "id", "");
@@ -225,8 +226,12 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	rc->call.surface_state = rc;
 	rc->call.finished = call_finished;
 	if (prepare_call(rc, route, &err) < 0) {
-		problem_respond(req, &err);
+		files_refuse(rest->config.core, req, &err);
 		rest_call_free(rc);
+		return;
+	}
+	if (route->op->bytes) {
+		files_serve(rc);
 		return;
 	}
 	rc->accepts_stream = route->op->streams && rest_accepts_stream(http_header(req, "Accept"));
@@ -298,7 +303,7 @@ bool rest_passes(void *arg, const struct http_request *req)
 {
 	const struct rest *rest = arg;
 
-	return preview_takes(&rest->preview, req);
+	return preview_takes(&rest->preview, req) || files_takes(req);
 }
 
 void rest_handle(void *arg, struct http_request *req)
@@ -309,12 +314,12 @@ void rest_handle(void *arg, struct http_request *req)
 	struct route route;
 	int rc;
 
-	if (http_is_passed(req)) {
+	if (http_is_passed(req) && preview_takes(&rest->preview, req)) {
 		preview_handle(&rest->preview, req);
 		return;
 	}
 	if (auth_check_origin(req, rest->config.allowed_hosts, &err) < 0) {
-		problem_respond(req, &err);
+		files_refuse(rest->config.core, req, &err);
 		return;
 	}
 	if (rest->config.mcp && (str_eq(path, "/mcp") || str_eq(path, "/mcp/"))) {

@@ -52,6 +52,9 @@ static void take_parameter(void *arg, const char *key, const char *value, size_t
 		reader->result =
 			err_code(reader->err, -EINVAL, "invalid_argument",
 				 "argument \"%s\" belongs in the path, not in the query", key);
+	else if (!utf8_valid(value, len))
+		reader->result = err_code(reader->err, -EINVAL, "invalid_argument",
+					  "argument \"%.64s\" in the query is not UTF-8", key);
 	else if (json_object_get(reader->args, json_string_value(name)))
 		reader->result = err_code(reader->err, -EINVAL, "invalid_argument",
 					  "argument \"%.64s\" was given twice in the query", key);
@@ -116,7 +119,7 @@ static int read_body(const struct op *op, const struct http_request *req, json_t
 
 static bool takes_body(const struct op *op)
 {
-	return !str_eq(op->rest_method, "GET") && !str_eq(op->rest_method, "DELETE");
+	return !op->bytes && !str_eq(op->rest_method, "GET") && !str_eq(op->rest_method, "DELETE");
 }
 
 int rest_read_args(const struct op *op, const struct http_request *req, const json_t *params,

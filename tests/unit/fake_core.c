@@ -37,6 +37,11 @@ void fake_core_free(struct core *core)
 	free(core);
 }
 
+struct loop *fake_core_loop(struct core *core)
+{
+	return core->loop;
+}
+
 int fake_core_created(struct core *core)
 {
 	return core->created;

@@ -20,6 +20,7 @@
 
 struct core *fake_core_new(struct loop *loop);
 void fake_core_free(struct core *core);
+struct loop *fake_core_loop(struct core *core);
 int fake_core_created(struct core *core);     /* calls of core_create so far */
 int fake_core_cancelled(struct core *core);   /* commands whose waiting caller was cancelled */
 int fake_core_closed(struct core *core);      /* streams closed */

@@ -44,7 +44,7 @@ static char *filled(size_t len)
 	char *text = calloc(1, len + 1);
 
 	assert_non_null(text);
-	memset(text, 'a', len);
+	memset(text, '1', len);
 	return text;
 }
 
