@@ -34,15 +34,22 @@ static json_t *event_stream(const struct op *op)
 	json_t *media = json_object(), *schema = json_object();
 
 	json_put_str(schema, "type", "string");
-	json_put_str(schema, "description",
-		     str_starts(op->name, "exec") ? "Server-sent events: started {exec_id}, stdout "
-						    "and stderr {offset, data or "
-						    "data_base64}, gap {stream, from, to}, and at "
-						    "the end exit (the result without "
-						    "output) or error (a problem)"
-						  : "Server-sent events: progress {percent, "
-						    "message}, and at the end result or "
-						    "error (a problem)");
+	if (str_eq(op->name, "list_events"))
+		json_put_str(schema, "description",
+			     "Server-sent events: ready {cursor}, then each event under the name "
+			     "of its type, or gap {from, to} for those that are not kept any "
+			     "more; each with its id, which Last-Event-ID goes on from");
+	else
+		json_put_str(schema, "description",
+			     str_starts(op->name, "exec")
+				     ? "Server-sent events: started {exec_id}, stdout "
+				       "and stderr {offset, data or "
+				       "data_base64}, gap {stream, from, to}, and at "
+				       "the end exit (the result without "
+				       "output) or error (a problem)"
+				     : "Server-sent events: progress {percent, "
+				       "message}, and at the end result or "
+				       "error (a problem)");
 	json_put(media, "schema", schema);
 	return media;
 }

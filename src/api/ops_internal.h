@@ -53,6 +53,7 @@ int op_get_egress(struct op_call *call, struct err *err);
 int op_set_egress(struct op_call *call, struct err *err);
 int op_change_egress(struct op_call *call, struct err *err);
 int op_list_denials(struct op_call *call, struct err *err);
+int op_list_events(struct op_call *call, struct err *err);
 int op_create_network(struct op_call *call, struct err *err);
 int op_list_networks(struct op_call *call, struct err *err);
 int op_remove_network(struct op_call *call, struct err *err);

@@ -4,6 +4,7 @@
  * they say only what name, type and bounds do not.
  */
 #include "api/ops_table_words.h"
+#include "api/ops_table_events.h"
 #include "api/ops_table_exec.h"
 #include "api/ops_table_files.h"
 #include "api/ops_table_network.h"
@@ -528,6 +529,18 @@ static const struct op table[] = {
 	  LIST(id_args),
 	  RESULTS(denials_results),
 	  .handler = op_list_denials },
+	{ .name = "list_events",
+	  .title = "List or follow events",
+	  .scope = "sandbox:read",
+	  .streams = true,
+	  .summary = "What happened to your sandboxes: as pages, or as a stream that goes on.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/events",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  LIST(events_args),
+	  RESULTS(events_results),
+	  .handler = op_list_events },
 	{ .name = "create_network",
 	  .title = "Create network",
 	  .scope = "network",

@@ -90,6 +90,11 @@ static void send_event(struct http_stream *stream, const char *name, const json_
 
 /* ---- a call ---- */
 
+int64_t rest_heartbeat_ms(const struct rest_call *rc)
+{
+	return core_limits(rc->call.core)->stream_heartbeat_ms;
+}
+
 void rest_call_free(struct rest_call *rc)
 {
 	op_call_clear(&rc->call);
@@ -138,7 +143,7 @@ static void call_progress(struct op_call *call, int percent, const char *tail)
 	    now_ms - rc->progress_sent_ms < PROGRESS_EVERY_MS)
 		return;
 	if (!rc->progress_stream)
-		rc->progress_stream = http_stream_begin(rc->req, REST_HEARTBEAT_MS, NULL, NULL);
+		rc->progress_stream = http_stream_begin(rc->req, rest_heartbeat_ms(rc), NULL, NULL);
 	rc->progress_sent_ms = now_ms;
 	rc->progress_percent = percent;
 	event = json_object();
@@ -237,6 +242,10 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	rc->accepts_stream = route->op->streams && rest_accepts_stream(http_header(req, "Accept"));
 	if (rc->accepts_stream && str_starts(route->op->name, "exec")) {
 		rest_stream_exec(rc);
+		return;
+	}
+	if (rc->accepts_stream && str_eq(route->op->name, "list_events")) {
+		rest_stream_events(rc);
 		return;
 	}
 	if (rc->accepts_stream)

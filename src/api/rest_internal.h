@@ -6,8 +6,6 @@
 #include "api/http.h"
 #include "api/ops.h"
 
-#define REST_HEARTBEAT_MS 15000
-
 /* One REST request that runs an operation: from the router to its answer. Freed when answered. */
 struct rest_call {
 	struct op_call call;
@@ -31,8 +29,13 @@ bool rest_accepts_stream(const char *accept);
 /* One event: name and compact JSON. */
 void rest_append_event(struct buf *out, const char *name, const json_t *data);
 
+/* After how long without an event a stream gets a comment. */
+int64_t rest_heartbeat_ms(const struct rest_call *rc);
+
 /* [worker] exec and exec_wait as a stream; takes rc over. */
 void rest_stream_exec(struct rest_call *rc);
+/* [worker] list_events as a stream; takes rc over. */
+void rest_stream_events(struct rest_call *rc);
 
 /* The OpenAPI 3.1 document; owned. */
 json_t *openapi_document(const struct core_limits *limits);

@@ -113,8 +113,8 @@ static void send_event(struct exec_events *events, const char *name, const json_
 	_cleanup_buf_ struct buf text = BUF_INIT;
 
 	if (!events->stream)
-		events->stream =
-			http_stream_begin(events->rc->req, REST_HEARTBEAT_MS, drained, events);
+		events->stream = http_stream_begin(events->rc->req, rest_heartbeat_ms(events->rc),
+						   drained, events);
 	rest_append_event(&text, name, data);
 	/* Counted first: the report that it has left may come before the write returns. */
 	pthread_mutex_lock(&events->lock);

@@ -21,6 +21,7 @@ static const struct cli_command *const commands[] = {
 	&cli_command_egress_rm,
 	&cli_command_egress_denials,
 	&cli_command_expose,
+	&cli_command_events,
 	&cli_command_network_create,
 	&cli_command_network_ls,
 	&cli_command_network_rm,

@@ -122,6 +122,8 @@ static int delete_old_rows(struct core *core, int64_t *ret_n, struct err *err)
 						  ret_n, err);
 	if (r == 0)
 		r = idempotency_delete_expired(&txn, now, err);
+	if (r == 0)
+		r = events_delete_before(&txn, now - core->limits.events_days * DAY_MS, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
@@ -232,6 +234,8 @@ static int open_state(struct core *core, struct err *err)
 		r = identity_init(core, err);
 	if (r == 0)
 		r = preview_key_init(core, err);
+	if (r == 0)
+		r = core_events_open(core, err);
 	return r;
 }
 
@@ -249,6 +253,7 @@ static void cond_init_monotonic(pthread_cond_t *cond)
 static void destroy(struct core *core)
 {
 	core_net_close(core);
+	core_events_close(core);
 	templates_free(core);
 	db_close(core->db);
 	if (core->lock_fd >= 0)

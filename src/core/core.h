@@ -389,6 +389,66 @@ void core_stream_credit(struct core_stream *stream, int which, uint64_t bytes);
  */
 void core_stream_close(struct core_stream *stream);
 
+/* ---- events ---- */
+
+/* What happened, in the order in which it did: docs/events.md has the types and what each says. */
+struct core_event {
+	int64_t id; /* of the account's: 1, 2, …; what followers go on from */
+	int64_t at_unix_ms;
+	const char *type;
+	const char *sandbox_id; /* "": none */
+	const char *data;	/* a JSON object */
+};
+
+/* The names of all types, NULL-terminated. */
+const char *const *core_event_types(void);
+
+struct core_event_filter {
+	const char *sandbox_id; /* NULL: any */
+	const char *types;	/* names with commas between; NULL: all */
+};
+
+/* Events up to `to` that are not kept any more, between where the reader was and what follows. */
+struct core_event_gap {
+	int64_t from, to; /* 0: there is none */
+};
+
+struct core_event_page {
+	struct core_event *items; /* oldest first */
+	size_t n;
+	int64_t cursor; /* of the last one looked at: go on there */
+	bool more;	/* at once */
+	struct core_event_gap gap;
+	void *rows; /* what the items borrow from */
+	size_t n_rows;
+};
+void core_event_page_clear(struct core_event_page *page);
+#define CORE_EVENTS_NEWEST (-1)
+/* What follows the cursor (0: from the oldest that is kept on; CORE_EVENTS_NEWEST: the newest of
+ * all). limit: 1 to 1000; 0: 100. "invalid_cursor": no event has had that id yet. */
+int core_events_page(struct core *core, const struct principal *who,
+		     const struct core_event_filter *filter, int64_t cursor, uint32_t limit,
+		     struct core_event_page *ret, struct err *err);
+
+struct core_event_follower;
+struct core_event_sink {
+	/* On the events' thread, must not block. false: no more until core_event_follower_resume.
+	 */
+	bool (*event)(void *arg, const struct core_event *event);
+	bool (*gap)(void *arg, const struct core_event_gap *gap);
+};
+/* [worker] Follows from the cursor on (negative: from now on); nothing comes before the first
+ * core_event_follower_resume. *ret_cursor is where it begins. "invalid_cursor", "limit_reached".
+ * Close it before the core is freed. */
+int core_events_follow(struct core *core, const struct principal *who,
+		       const struct core_event_filter *filter, int64_t cursor,
+		       const struct core_event_sink *sink, void *arg, int64_t *ret_cursor,
+		       struct core_event_follower **ret, struct err *err);
+/* Any thread, but not from within the sink. */
+void core_event_follower_resume(struct core_event_follower *follower);
+/* Any thread, but not from within the sink, which is not called again. Frees; NULL is fine. */
+void core_event_follower_close(struct core_event_follower *follower);
+
 /* ---- images ---- */
 
 int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, struct err *err);

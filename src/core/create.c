@@ -276,7 +276,7 @@ static int publish(struct creation *c, struct err *err)
 	abort_point("create.started");
 	r = check_wanted(c, err);
 	if (r == 0)
-		r = start_publish(&c->sb, 1, c->row.generation, err);
+		r = start_publish(&c->sb, 1, c->row.generation, NULL, err);
 	abort_point("create.published");
 	return r;
 }

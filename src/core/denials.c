@@ -129,25 +129,32 @@ static const char *address_text(uint32_t address, char out[INET_ADDRSTRLEN])
 	return address ? inet_ntop(AF_INET, &in, out, INET_ADDRSTRLEN) : NULL;
 }
 
+json_t *denial_json(const struct denial *denial)
+{
+	char address[INET_ADDRSTRLEN], protocol[8];
+	json_t *item = json_object();
+
+	json_put_str(item, "host", denial->host);
+	json_put_str(item, "address", address_text(denial->address, address));
+	if (denial->port)
+		json_put_int(item, "port", denial->port);
+	else
+		json_put(item, "port", json_null());
+	json_put_str(item, "protocol", protocol_name(denial->protocol, protocol));
+	json_put_str(item, "reason", denial->reason);
+	json_put_str(item, "rule", denial->rule);
+	return item;
+}
+
 json_t *denials_json(const struct denials *denials)
 {
 	json_t *list = json_array();
 
 	for (size_t i = denials->n; i-- > 0;) {
 		const struct denial_entry *entry = &denials->list[i];
-		char address[INET_ADDRSTRLEN], protocol[8];
-		json_t *item = json_object();
+		json_t *item = denial_json(&entry->what);
 
 		json_put_time(item, "at", entry->last_unix_ms);
-		json_put_str(item, "host", entry->what.host);
-		json_put_str(item, "address", address_text(entry->what.address, address));
-		if (entry->what.port)
-			json_put_int(item, "port", entry->what.port);
-		else
-			json_put(item, "port", json_null());
-		json_put_str(item, "protocol", protocol_name(entry->what.protocol, protocol));
-		json_put_str(item, "reason", entry->what.reason);
-		json_put_str(item, "rule", entry->what.rule);
 		json_put_int(item, "count", (json_int_t)entry->count);
 		json_put_time(item, "first_at", entry->first_unix_ms);
 		json_array_append_new(list, item);

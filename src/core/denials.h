@@ -33,7 +33,9 @@ void denials_init(struct denials *denials, size_t max);
 void denials_clear(struct denials *denials);
 void denials_add(struct denials *denials, const struct denial *denial, int64_t now_unix_ms);
 
-/* All, newest first, as objects for people and programs; owned by the caller. */
+/* One as an object for people and programs; owned by the caller. */
+json_t *denial_json(const struct denial *denial);
+/* All, newest first, in the same way, with times and counts; owned by the caller. */
 json_t *denials_json(const struct denials *denials);
 /* Those that occurred after `after` and up to `upto`, the newest DENIALS_SHOWN of them, in short;
  * NULL when there are none. */

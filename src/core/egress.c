@@ -70,6 +70,8 @@ static int write_row(struct sandbox *sb, write_fn fn, const char *text, struct e
 
 	if (r == 0)
 		r = fn(&txn, sb->id, text, err);
+	if (r == 0 && fn == egress_set)
+		r = event_egress(&txn, sb, text, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 

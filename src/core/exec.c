@@ -131,15 +131,20 @@ int exec_not_found(const char *exec_id, struct err *err)
 	return -ENOENT;
 }
 
+int exec_exit_code(const struct agent_exit *exit)
+{
+	if (exit->timed_out)
+		return 124;
+	return exit->signal ? 128 + exit->signal : exit->exit_code;
+}
+
 void exec_result_from_exit(struct core_exec_result *result, const struct agent_exit *exit)
 {
 	result->running = false;
 	result->signal = exit->signal;
 	result->timed_out = exit->timed_out;
 	result->out_of_memory = exit->out_of_memory;
-	result->exit_code = exit->timed_out ? 124
-			    : exit->signal  ? 128 + exit->signal
-					    : exit->exit_code;
+	result->exit_code = exec_exit_code(exit);
 	result->stdout_bytes = exit->stdout_bytes;
 	result->stderr_bytes = exit->stderr_bytes;
 	result->duration_ms = (int64_t)exit->duration_ms;

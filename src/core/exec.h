@@ -38,6 +38,7 @@ bool exec_id_valid(const char *id);
 int exec_not_found(const char *exec_id, struct err *err);
 
 /* What an exit is for callers: 128 + signal, 124 for a timeout. */
+int exec_exit_code(const struct agent_exit *exit);
 void exec_result_from_exit(struct core_exec_result *result, const struct agent_exit *exit);
 
 /* Milliseconds after a command's own deadline at which an agent that said nothing is given up. */

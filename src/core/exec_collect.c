@@ -523,7 +523,9 @@ static bool look_on_loop(void *arg)
 	str_copy(call->exec_id, sizeof(call->exec_id), look->exec_id);
 	call->streams[0].from = look->from[0];
 	call->streams[1].from = look->from[1];
-	call->view = exec_view_attach(look->sb, look->exec_id, false, &attach_events, call);
+	call->view =
+		exec_view_attach(look->sb, look->exec_id, !exec_view_owner(look->sb, look->exec_id),
+				 &attach_events, call);
 	call->wait_ms = look->wait_ms;
 	look->handle = handle_of(call);
 	return true;

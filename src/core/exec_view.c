@@ -41,8 +41,17 @@ static void view_free(struct exec_view *view)
 	loop_timer_remove(view->answer_timer);
 	agent_exec_free(view->handle);
 	buf_clear(&view->input.queue);
+	free(view->command);
 	sandbox_unref(view->sandbox);
 	free(view);
+}
+
+static void tell_ended(struct exec_view *view, const struct err *err)
+{
+	if (!view->end_due)
+		return;
+	view->end_due = false;
+	event_exec_ended(view, err);
 }
 
 /* Tells the consumer and frees. */
@@ -51,6 +60,9 @@ static void view_end(struct exec_view *view, const struct err *err)
 	const struct exec_view_events *events = STEAL(view->events);
 	void *arg = view->arg;
 
+	/* A daemon that ends leaves the command running: who looks at it next tells its end. */
+	if (!str_eq(err_code_of(err), "shutting_down"))
+		tell_ended(view, err);
 	view_free(view);
 	if (events && events->ended)
 		events->ended(arg, err);
@@ -81,6 +93,7 @@ struct exec_view *exec_view_start(struct sandbox *sb, const struct agent_exec_sp
 	struct exec_view *view = view_new(sb, spec->exec_id, events, arg);
 
 	view->owner = true;
+	view->command = xstrdup(spec->command);
 	view->backpressure = spec->backpressure;
 	view->input.open = spec->stdin_open;
 	view->streams[0] =
@@ -127,6 +140,17 @@ void exec_view_credit(struct exec_view *view, int stream, uint64_t bytes)
 		agent_exec_credit(view->handle, stream, bytes);
 }
 
+/* Nobody reads any more: what a keeper has not had must not hold the command back. */
+static void stop_following(struct exec_view *view)
+{
+	view->backpressure = false;
+	for (int i = 0; i < 2; i++) {
+		if (view->streams[i].following)
+			exec_view_follow(view, i ? PROTO_STDERR : PROTO_STDOUT,
+					 view->streams[i].next, 0);
+	}
+}
+
 void exec_view_detach(struct exec_view *view)
 {
 	if (!view)
@@ -134,6 +158,8 @@ void exec_view_detach(struct exec_view *view)
 	view->events = NULL;
 	if (!view->owner || view->exited)
 		view_free(view);
+	else if (view->backpressure)
+		stop_following(view);
 }
 
 int64_t exec_view_duration_ms(const struct exec_view *view)
@@ -242,6 +268,16 @@ static void input_resume(struct exec_view *view, uint64_t received)
 
 /* ---- what the agent says ---- */
 
+/* It runs, or has run: who started it says so. */
+static void tell_started(struct exec_view *view)
+{
+	if (!view->command)
+		return;
+	view->end_due = true;
+	event_exec_started(view);
+	free(STEAL(view->command));
+}
+
 static void on_started(void *arg, uint32_t pid)
 {
 	struct exec_view *view = arg;
@@ -249,6 +285,7 @@ static void on_started(void *arg, uint32_t pid)
 	loop_timer_remove(STEAL(view->answer_timer));
 	view->found = true;
 	view->ran_when_found = true;
+	tell_started(view);
 	input_pump(view);
 	if (view->events && view->events->started)
 		view->events->started(view->arg);
@@ -266,6 +303,8 @@ static void on_state(void *arg, const struct agent_exec_state *state)
 	input_resume(view, state->input_offset);
 	if (!again) {
 		view->ran_when_found = state->running;
+		view->end_due = view->owner && state->running;
+		tell_started(view);
 		view->state_duration_ms = state->duration_ms;
 		view->began_boottime_ms = clock_boottime_ms();
 	}
@@ -317,6 +356,7 @@ static void on_exited(void *arg, const struct agent_exit *exit)
 	if (view->owner)
 		exec_span_end(view->sandbox, view->exec_id);
 	view->exit = *exit;
+	tell_ended(view, NULL);
 	view->streams[0].total = exit->stdout_bytes;
 	view->streams[1].total = exit->stderr_bytes;
 	if (!view->events)

@@ -53,6 +53,8 @@ struct exec_view {
 	bool backpressure;
 	bool found; /* STARTED or STATE came once */
 	bool ran_when_found;
+	char *command; /* until it has been told that it runs; NULL: it was not started here */
+	bool end_due;  /* it was told, or seen, that it runs, and its end is to be told */
 	bool exited;
 	struct agent_exit exit;
 	struct exec_view_stream streams[2];

@@ -310,7 +310,7 @@ static int publish_children(struct fork *f, struct err *err)
 	for (size_t i = 0; i < f->n; i++)
 		all[i] = f->children[i].sb;
 	lock_children(f);
-	r = start_publish(all, f->n, f->children[0].row.generation, err);
+	r = start_publish(all, f->n, f->children[0].row.generation, f->source, err);
 	abort_point("fork.published");
 	for (size_t i = 0; r == 0 && i < f->n; i++)
 		tree_remove(all[i]->pause_dir);

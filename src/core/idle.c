@@ -153,6 +153,7 @@ static void on_look(void *arg)
 		sandbox_unref(all[i]);
 	}
 	free(all);
+	events_denied_look(core);
 	standby_look(core);
 	shrink_look(core);
 	loop_timer_set(core->idle_watch, now + LOOK_MS);

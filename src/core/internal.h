@@ -20,6 +20,7 @@
 
 #include "agent/agent.h"
 #include "core/core.h"
+#include "core/events.h"
 #include "core/net.h"
 #include "core/status.h"
 #include "store/accounts.h"
@@ -87,6 +88,7 @@ struct core {
 	pthread_mutex_t net_lock;
 	atomic_bool net_refilling;
 
+	struct core_events *events;
 	struct standby *standby;
 	atomic_bool shrinking;		    /* a job of shrink.c is under way */
 	_Atomic int64_t shrink_boottime_ms; /* not before */
@@ -351,8 +353,9 @@ int start_vm(struct sandbox *sb, const struct start_from *from, struct err *err)
 int start_hand_over(struct sandbox *sb, const struct start_from *from, struct err *err);
 /* [worker, op_lock of each] Rows and objects become running, from creating or resuming, and the
  * intervals of their runs begin: of all or, after a failure, of none. -ECANCELED: the end of one
- * was wanted before. */
-int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct err *err);
+ * was wanted before. source: what they are forks of; NULL: of nothing. */
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation,
+		  struct sandbox *source, struct err *err);
 /* Copies a disk; "disk_full". */
 int start_copy_disk(const char *from, const char *to, struct err *err);
 

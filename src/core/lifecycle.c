@@ -90,6 +90,8 @@ static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end, st
 	if (r == 0)
 		r = sandboxes_end(&txn, sb->id, end, err);
 	if (r == 0)
+		r = event_ended(&txn, sb, end, err);
+	if (r == 0)
 		r = intervals_end(&txn, sb->id, end->ended_unix_ms, err);
 	if (r == 0)
 		r = sandbox_net_settle(sb, &txn, err);
@@ -340,6 +342,8 @@ static int write_expires(struct sandbox *sb, int64_t expires_unix_ms, struct err
 
 	if (r == 0)
 		r = sandboxes_set_expires(&txn, sb->id, expires_unix_ms, err);
+	if (r == 0)
+		r = event_extended(&txn, sb, expires_unix_ms, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 

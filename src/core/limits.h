@@ -40,7 +40,11 @@ struct core_limits {
 	int64_t output_bytes_rest, output_bytes_mcp, output_bytes_max; /* per stream in an answer */
 	int64_t mcp_exec_wait_ms; /* foreground exec over MCP answers within this */
 	int64_t request_body_bytes;
+	int64_t stream_heartbeat_ms; /* a stream of events that is silent gets a comment */
 	int64_t tombstone_days;
+	int64_t events_days;	    /* that events are kept, and … */
+	int64_t events_per_account; /* … how many of them */
+	int64_t event_followers_per_account;
 	int64_t idempotency_hours;
 	int64_t create_deadline_ms; /* restore to answer; booting a template may take longer */
 	int64_t template_deadline_ms;

@@ -8,7 +8,7 @@
  *
  * net_lock guards what the loop's thread looks at (which slot is whose, rules and networks in
  * force, denials). It is held for moments and for single calls into the kernel's maps; it is taken
- * inside op_lock, and nothing is taken under it. Where the host cannot filter there are no slots at
+ * inside op_lock, and nothing but the lock of the events' queue is taken under it. Where the host cannot filter there are no slots at
  * all (core->net is NULL): sandboxes then have no network.
  */
 #pragma once
@@ -20,6 +20,7 @@
 
 #include "core/core.h"
 #include "core/denials.h"
+#include "core/events.h"
 #include "net/clients.h"
 #include "net/rules.h"
 #include "net/slot.h"
@@ -69,6 +70,7 @@ struct sandbox_net {
 	struct learned_name learned[LEARNED_NAMES];
 	size_t next_learned;
 	struct denials denials;
+	struct denial_events denial_events;
 
 	/* loop's thread */
 	struct exec_span spans[EXEC_SPANS];

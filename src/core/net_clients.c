@@ -208,6 +208,7 @@ static void on_name_denied(void *arg, uint32_t client, const struct net_denial *
 	sb = client_of(net, client);
 	if (sb) {
 		denials_add(&sb->net.denials, &what, clock_unix_ms());
+		event_denied(sb, &what, 0);
 		log_denial(sb, &what);
 	}
 	pthread_mutex_unlock(&net->core->net_lock);
@@ -261,6 +262,7 @@ void net_on_denied(void *arg, uint32_t index, uint32_t lease, const struct slot_
 						 denial->port, rule);
 		sb->net.denials.unreported += denial->unreported;
 		denials_add(&sb->net.denials, &what, clock_unix_ms());
+		event_denied(sb, &what, denial->unreported);
 		log_denial(sb, &what);
 	}
 	pthread_mutex_unlock(&net->core->net_lock);

@@ -321,6 +321,8 @@ static void write_done(struct sandbox *sb, const char *egress)
 	if (r == 0)
 		r = egress_set(&txn, sb->id, egress, &err);
 	if (r == 0)
+		r = event_egress(&txn, sb, egress, &err);
+	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0) /* the next start does it again */
 		log_warn("a change of egress rules that was carried out cannot be written",

@@ -363,16 +363,21 @@ static int write_member(struct sandbox *sb, const char *network_name, const char
 	else
 		default_name(&sandbox, row->name);
 	r = insert_member(&txn, &network, sb->id, row->name, err);
+	if (r == 0)
+		r = event_network(&txn, sb, EVENT_NETWORK_JOINED, network.name, row->name, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
-static int delete_member(struct sandbox *sb, uint32_t network, struct err *err)
+static int delete_member(struct sandbox *sb, uint32_t network, const char *network_name,
+			 struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(sb->core->db, &txn, err);
 
 	if (r == 0)
 		r = network_members_delete(&txn, network, sb->id, err);
+	if (r == 0)
+		r = event_network(&txn, sb, EVENT_NETWORK_LEFT, network_name, NULL, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
@@ -394,7 +399,7 @@ static int join(struct sandbox *sb, const char *network, const char *name,
 			 row->network_name, row->name);
 		return 0;
 	}
-	if (delete_member(sb, row->network, NULL) < 0)
+	if (delete_member(sb, row->network, row->network_name, NULL) < 0)
 		log_error("a sandbox joins a network at the next start only",
 			  "sandbox=%s network=%s", sb->id, row->network_name);
 	return err_wrap(err, r, "join network '%s'", network);
@@ -444,7 +449,7 @@ static int leave(struct sandbox *sb, const char *network_name, struct err *err)
 	r = sandbox_net_leave(sb, network.number, err);
 	abort_point("network.left");
 	if (r == 0)
-		r = delete_member(sb, network.number, err);
+		r = delete_member(sb, network.number, network_name, err);
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0)

@@ -69,6 +69,8 @@ static int write_pausing(struct sandbox *sb, int64_t remaining_ms, struct err *e
 		r = check_paused_quota(sb->core, &txn, sb->account_id, err);
 	if (r == 0)
 		r = sandboxes_set_pausing(&txn, sb->id, remaining_ms, err);
+	if (r == 0)
+		r = event_pausing(&txn, sb, remaining_ms, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
@@ -131,6 +133,8 @@ static int write_paused(struct sandbox *sb, struct err *err)
 	if (r == 0)
 		r = sandboxes_set_paused(&txn, sb->id, now, err);
 	if (r == 0)
+		r = event_paused(&txn, sb, err);
+	if (r == 0)
 		r = sandbox_net_settle(sb, &txn, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
@@ -186,6 +190,8 @@ static void write_running_again(struct sandbox *sb)
 
 	if (r == 0)
 		r = sandboxes_set_not_pausing(&txn, sb->id, &err);
+	if (r == 0)
+		r = event_not_pausing(&txn, sb, &err);
 	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0 && r != -ESTALE)

@@ -109,6 +109,8 @@ static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 	if (r == 0)
 		r = sandboxes_end(&txn, sb->id, &end, &err);
 	if (r == 0)
+		r = event_ended(&txn, sb, &end, &err);
+	if (r == 0)
 		r = intervals_end(&txn, sb->id, end.ended_unix_ms, &err);
 	if (r == 0)
 		r = network_members_delete_all(&txn, sb->id, &err);
@@ -151,6 +153,8 @@ static void take_deadline(struct sandbox *sb, const struct record *record)
 	r = db_begin_write(sb->core->db, &txn, &err);
 	if (r == 0)
 		r = sandboxes_set_expires(&txn, sb->id, expires, &err);
+	if (r == 0) /* the earlier daemon died before it could say so */
+		r = event_extended(&txn, sb, expires, &err);
 	if (r == 0)
 		r = db_commit(&txn, &err);
 	if (r < 0)

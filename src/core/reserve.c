@@ -125,7 +125,8 @@ int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, 
 	json_object_foreach(parsed, name, value) {
 		labels[n++] = (struct sandbox_label){ name, json_string_value(value) };
 	}
-	return sandboxes_insert(txn, row, labels, n, err);
+	r = sandboxes_insert(txn, row, labels, n, err);
+	return r < 0 ? r : event_created(txn, core, row, err);
 }
 
 void reserve_bind(struct sandbox *sb, const struct sandbox_row *row)

@@ -151,7 +151,7 @@ static int go_on(struct sandbox *sb, const struct sandbox_row *row, struct err *
 
 	abort_point("resume.identity");
 	if (r == 0)
-		r = start_publish(&sb, 1, from.generation, err);
+		r = start_publish(&sb, 1, from.generation, NULL, err);
 	if (r < 0)
 		return r;
 	abort_point("resume.published");

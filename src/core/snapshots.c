@@ -127,6 +127,8 @@ static int set_ready(struct core *core, struct snapshot_row *row, const char *di
 	r = db_begin_write(core->db, &txn, err);
 	if (r == 0)
 		r = snapshots_set_ready(&txn, row->id, row->bytes, err);
+	if (r == 0)
+		r = event_snapshot(&txn, core, row, EVENT_SNAPSHOT_CREATED, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
@@ -268,6 +270,8 @@ static int take_row(struct core *core, const char *account_id, const char *name,
 			     row->name);
 	if (r == 0)
 		r = snapshots_delete(&txn, row->id, err);
+	if (r == 0)
+		r = event_snapshot(&txn, core, row, EVENT_SNAPSHOT_REMOVED, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 

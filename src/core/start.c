@@ -124,24 +124,29 @@ static int write_running(struct sandbox *sb, struct db_txn *txn, uint64_t genera
 				"sandbox '%s' was destroyed while it was being started", sb->id);
 	if (r == 0 && !resumed)
 		r = sandboxes_set_started(txn, sb->id, record.start_unix_ms, err);
+	if (r == 0)
+		r = event_running(txn, sb, generation, resumed, err);
 	return r < 0 ? r : intervals_begin(txn, sb->id, generation, record.start_unix_ms, err);
 }
 
 static int write_all_running(struct sandbox *const *all, size_t n, uint64_t generation,
-			     struct err *err)
+			     struct sandbox *source, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(all[0]->core->db, &txn, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = write_running(all[i], &txn, generation, err);
+	if (r == 0 && source)
+		r = event_forked(&txn, source, all, n, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 
 /* A wish to end that comes now finds it running, and ends it as such. */
-int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct err *err)
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation,
+		  struct sandbox *source, struct err *err)
 {
-	int r = write_all_running(all, n, generation, err);
+	int r = write_all_running(all, n, generation, source, err);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		sandbox_touch(all[i]);

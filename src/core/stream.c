@@ -296,7 +296,9 @@ static bool join_on_loop(void *arg)
 	struct stream_join *join = arg;
 	struct core_stream *stream = join->stream;
 
-	stream->view = exec_view_attach(join->sb, stream->exec_id, false, &attach_events, stream);
+	stream->view = exec_view_attach(join->sb, stream->exec_id,
+					!exec_view_owner(join->sb, stream->exec_id), &attach_events,
+					stream);
 	stream->view->backpressure = true;
 	return true;
 }

@@ -24,6 +24,8 @@
 struct db_conn {
 	pthread_mutex_t lock;
 	sqlite3 *sqlite;
+	void (*watch)(void *arg); /* under the lock */
+	void *watch_arg;
 };
 
 struct db {
@@ -81,7 +83,7 @@ static int conn_begin(struct db_conn *conn, const char *sql, struct db_txn *ret,
 		pthread_mutex_unlock(&conn->lock);
 		return r;
 	}
-	ret->conn = conn;
+	*ret = (struct db_txn){ .conn = conn };
 	return 0;
 }
 
@@ -97,13 +99,16 @@ int db_begin_read(struct db *db, struct db_txn *ret, struct err *err)
 
 int db_commit(struct db_txn *txn, struct err *err)
 {
-	int r = conn_exec(txn->conn, "commit", "commit a transaction", err);
+	struct db_conn *conn = txn->conn;
+	int r = conn_exec(conn, "commit", "commit a transaction", err);
 
 	if (r < 0) {
 		db_rollback(txn);
 		return r;
 	}
-	pthread_mutex_unlock(&txn->conn->lock);
+	if (txn->marked && conn->watch)
+		conn->watch(conn->watch_arg);
+	pthread_mutex_unlock(&conn->lock);
 	txn->conn = NULL;
 	return 0;
 }
@@ -117,6 +122,19 @@ void db_rollback(struct db_txn *txn)
 		sqlite3_exec(txn->conn->sqlite, "rollback", NULL, NULL, NULL);
 	pthread_mutex_unlock(&txn->conn->lock);
 	txn->conn = NULL;
+}
+
+void db_mark(struct db_txn *txn)
+{
+	txn->marked = true;
+}
+
+void db_watch(struct db *db, void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&db->writer.lock);
+	db->writer.watch = fn;
+	db->writer.watch_arg = arg;
+	pthread_mutex_unlock(&db->writer.lock);
 }
 
 /* ---- statements ---- */

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
@@ -28,6 +29,7 @@ void db_close(struct db *db); /* no transaction may be open; NULL is fine */
 struct db_conn;
 struct db_txn {
 	struct db_conn *conn; /* NULL: not begun or ended */
+	bool marked;
 };
 #define _cleanup_txn_ _cleanup_(db_rollback)
 #define DB_TXN_INIT   ((struct db_txn){ 0 })
@@ -37,6 +39,12 @@ int db_begin_read(struct db *db, struct db_txn *ret, struct err *err);
 /* On failure nothing was changed, and the transaction has ended as well. */
 int db_commit(struct db_txn *txn, struct err *err);
 void db_rollback(struct db_txn *txn);
+
+/* fn is called after each commit of a transaction that was marked, on the thread that committed; it
+ * must not block. One watcher, set before transactions begin and as long as there may be any; NULL
+ * ends it. */
+void db_watch(struct db *db, void (*fn)(void *arg), void *arg);
+void db_mark(struct db_txn *txn);
 
 /* ---- statements ---- */
 

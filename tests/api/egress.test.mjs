@@ -113,6 +113,13 @@ if (!inside) {
 
 		assert.ok(denials.some(({ host, rule }) => host === 'b.example' && rule?.startsWith('b.example')));
 		assert.ok(denials.some(({ address, port, rule }) => address === '8.8.4.5' && port === 80 && rule === '8.8.4.5:80'));
+		await until('events of both', async () => {
+			const { items } = await good('GET', `/v1/events?sandbox_id=${id}&type=egress_denied`);
+			const told = (wanted) => items.some(({ data }) => wanted(data));
+
+			return told(({ host, rule }) => host === 'b.example' && rule?.startsWith('b.example')) &&
+				told(({ address, port, rule, protocol }) => `${protocol} ${address}:${port} ${rule}` === 'tcp 8.8.4.5:80 8.8.4.5:80');
+		});
 		await destroy(id);
 	});
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "fake_events.h"
 
 struct core {
 	struct core_limits limits;
@@ -28,6 +29,7 @@ struct core *fake_core_new(struct loop *loop)
 
 	core_limits_init(&core->limits);
 	core->loop = loop;
+	fake_events_init(loop);
 	return core;
 }
 

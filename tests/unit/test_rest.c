@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "fake_core.h"
+#include "fake_events.h"
 
 #define BODY_MAX	  4096
 #define HEADER_TIMEOUT_MS 1500
@@ -662,6 +663,77 @@ static void test_paced_stream(void **state)
 	close(fd);
 }
 
+#define GET_EVENTS(query, headers) "GET /v1/events" query " HTTP/1.1\r\n" HOST KEY headers "\r\n"
+
+/* What happened: as pages, and as a stream that goes on where its reader was. */
+static void test_event_pages(void **state)
+{
+	_cleanup_buf_ struct buf page = BUF_INIT, newest = BUF_INIT, gap = BUF_INIT;
+	_cleanup_buf_ struct buf early = BUF_INIT;
+
+	exchange(GET_EVENTS("?cursor=100&limit=2", CLOSE), &page);
+	assert_answer(&page, 200,
+		      "{\"items\":[{\"id\":101,\"at\":\"1970-01-01T00:00:01.101Z\","
+		      "\"type\":\"exec_started\",\"sandbox_id\":\"sbx_aa\","
+		      "\"data\":{\"exec_id\":\"exe_1\"}},");
+	assert_answer(&page, 200, "],\"next_cursor\":\"102\",\"cursor\":102,\"gap\":null}");
+	exchange(GET_EVENTS("?newest=true&limit=1", CLOSE), &newest);
+	assert_answer(&newest, 200, "\"next_cursor\":null,\"cursor\":200000,");
+	exchange(GET_EVENTS("?cursor=3", CLOSE), &gap);
+	assert_answer(&gap, 200, "\"gap\":{\"from\":4,\"to\":10}}");
+	exchange(GET_EVENTS("?cursor=200001", CLOSE), &early);
+	assert_answer(&early, 400, "invalid_cursor");
+}
+
+static void test_event_stream(void **state)
+{
+	_cleanup_buf_ struct buf now = BUF_INIT, gap = BUF_INIT, again = BUF_INIT, bad = BUF_INIT;
+	int fd = dial(), closed = fake_events_closed(service.core);
+
+	send_text(fd, GET_EVENTS("", EVENTS));
+	assert_true(read_until(fd, &now, "id: 200000\nevent: ready\ndata: {\"cursor\":200000}\n\n",
+			       3000));
+	assert_answer(&now, 200, "Content-Type: text/event-stream");
+	close(fd);
+	wait_for(fake_events_closed, closed + 1);
+
+	fd = dial();
+	send_text(fd, GET_EVENTS("?cursor=3", EVENTS));
+	assert_true(read_until(fd, &gap,
+			       "id: 10\nevent: gap\ndata: {\"from\":4,\"to\":10}\n\n"
+			       "id: 11\nevent: exec_started\ndata: {\"id\":11,",
+			       3000));
+	close(fd);
+
+	fd = dial(); /* the newer of the two */
+	send_text(fd, GET_EVENTS("?cursor=3", EVENTS "Last-Event-ID: 199998\r\n"));
+	assert_true(read_until(fd, &again, "id: 200000\nevent: exec_ended", 3000));
+	assert_null(strstr(buf_str(&again), "gap"));
+	assert_null(strstr(buf_str(&again), "id: 199997\n"));
+	close(fd);
+
+	exchange(GET_EVENTS("", EVENTS CLOSE "Last-Event-ID: 7x\r\n"), &bad);
+	assert_answer(&bad, 400, "invalid_cursor");
+}
+
+/* A client that does not read stops its follower; it is not kept in memory what it will read. */
+static void test_slow_event_reader(void **state)
+{
+	int before = fake_events_sent(service.core), fd = dial(), received = 65536, stopped_at;
+	_cleanup_buf_ struct buf answer = BUF_INIT;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &received, sizeof(received));
+	send_text(fd, GET_EVENTS("?cursor=0", EVENTS));
+	do { /* until it stands still */
+		stopped_at = fake_events_sent(service.core);
+		usleep(300000);
+	} while (stopped_at == before || fake_events_sent(service.core) != stopped_at);
+	assert_in_range(stopped_at - before, 1, FAKE_EVENTS * 3 / 4);
+	assert_true(read_until(fd, &answer, "id: 200000\nevent: exec_ended", 30000));
+	assert_int_equal(fake_events_sent(service.core) - before, FAKE_EVENTS);
+	close(fd);
+}
+
 static void test_progress_events(void **state)
 {
 	_cleanup_buf_ struct buf plain = BUF_INIT, events = BUF_INIT, broken = BUF_INIT;
@@ -731,6 +803,9 @@ int main(void)
 		cmocka_unit_test(test_many_waiting),
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_paced_stream),
+		cmocka_unit_test(test_event_pages),
+		cmocka_unit_test(test_event_stream),
+		cmocka_unit_test(test_slow_event_reader),
 		cmocka_unit_test(test_progress_events),
 		cmocka_unit_test(test_pipelined),
 		cmocka_unit_test(test_end_with_waiters),

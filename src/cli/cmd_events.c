@@ -1,0 +1,341 @@
+/*
+ * skerry events: what happened, as a list or as it happens.
+ *
+ * A stream that breaks is taken up again where it was: each event's id is where to go on from, and
+ * the server keeps them for days. So nothing is shown twice and nothing is missed, also over a
+ * restart of the server.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/sse.h"
+#include "cli/table.h"
+
+#define PAGE_LIMIT	  1000
+#define NEWEST_DEFAULT	  50
+#define PAUSE_MIN_MS	  100
+#define PAUSE_MAX_MS	  5000
+#define STREAM_SILENCE_MS 60000 /* the server sends a heartbeat every 15 s */
+
+static const struct cli_operand events_operands[] = {
+	{ .name = "SANDBOX",
+	  .help = "its id, or the name it was created with; default: all",
+	  .optional = true,
+	  .complete = CLI_COMPLETE_SANDBOX },
+};
+
+static const struct cli_option events_options[] = {
+	{ .name = "follow",
+	  .letter = 'f',
+	  .type = CLI_FLAG,
+	  .help = "go on with what happens from now on, or since the cursor" },
+	{ .name = "since",
+	  .type = CLI_INTEGER,
+	  .metavar = "CURSOR",
+	  .min = 0,
+	  .max = INT64_MAX,
+	  .help = "all that follows the event with this id; 0: all that is kept" },
+	{ .name = "type",
+	  .letter = 't',
+	  .type = CLI_TEXT,
+	  .metavar = "TYPE[,TYPE]",
+	  .help = "only of these types" },
+	{ .name = "limit",
+	  .type = CLI_INTEGER,
+	  .metavar = "N",
+	  .min = 1,
+	  .max = PAGE_LIMIT,
+	  .help = "without --follow and --since: how many of the newest (default: 50)" },
+};
+
+static const struct cli_example events_examples[] = {
+	{ "the newest", "skerry events" },
+	{ "how commands in a sandbox end, as they do",
+	  "skerry events --follow --type exec_ended build" },
+	{ "all that is kept, for programs", "skerry events --since 0 --json | jq -r .type" },
+};
+
+/* ---- one event ---- */
+
+/* Words as they are; what has blanks, and what is no text, as JSON. */
+static void append_value(struct buf *out, const json_t *value)
+{
+	const char *text = json_string_value(value);
+	_cleanup_buf_ struct buf json = BUF_INIT;
+
+	if (text && *text && !strpbrk(text, " \t\r\n\"")) {
+		text_append_safe(out, text);
+		return;
+	}
+	json_write(value, &json);
+	text_append_safe(out, buf_str(&json));
+}
+
+static void append_line(struct buf *out, const json_t *event)
+{
+	const json_t *data = json_object_get(event, "data"), *value;
+	const char *at = json_get_str(event, "at", "-"), *key;
+	_cleanup_buf_ struct buf head = BUF_INIT;
+
+	text_append_safe(out, at);
+	buf_printf(&head, "  %-17s  %-16s", json_get_str(event, "type", "-"),
+		   json_get_str(event, "sandbox_id", "-"));
+	text_append_safe(out, buf_str(&head));
+	json_object_foreach((json_t *)(uintptr_t)data, key, value) {
+		if (json_is_null(value) || json_is_false(value))
+			continue;
+		buf_append_str(out, "  ");
+		text_append_safe(out, key);
+		buf_append_char(out, '=');
+		append_value(out, value);
+	}
+	buf_append_char(out, '\n');
+}
+
+static int print_event(const struct cli *cli, const json_t *event)
+{
+	_cleanup_buf_ struct buf out = BUF_INIT;
+
+	if (cli->json) {
+		json_write(event, &out);
+		buf_append_char(&out, '\n');
+	} else if (cli->quiet) {
+		buf_printf(&out, "%lld\n", (long long)json_get_int(event, "id", 0));
+	} else {
+		append_line(&out, event);
+	}
+	return output_write(buf_str(&out), out.len);
+}
+
+static void note_gap(const json_t *gap)
+{
+	if (json_is_object(gap))
+		report_note("events %lld to %lld are not kept any more",
+			    (long long)json_get_int(gap, "from", 0),
+			    (long long)json_get_int(gap, "to", 0));
+}
+
+/* ---- what is asked ---- */
+
+/* As parameters that follow others: "&sandbox_id=…&type=…". */
+static int read_filter(struct cli *cli, const struct cli_args *args, struct buf *filter)
+{
+	static const char collection[] = "/v1/sandboxes/";
+	const char *type = cli_args_text(args, "type", NULL);
+
+	if (args->n_operands > 0) {
+		_cleanup_buf_ struct buf path = BUF_INIT;
+		int code = session_sandbox_path(cli, args->operands[0], &path);
+
+		if (code != CLI_OK)
+			return code;
+		buf_printf(filter, "&sandbox_id=%s", buf_str(&path) + strlen(collection));
+	}
+	if (type) {
+		buf_append_str(filter, "&type=");
+		client_escape(filter, type);
+	}
+	return CLI_OK;
+}
+
+/* ---- pages ---- */
+
+static int print_page(struct cli *cli, const char *path, int64_t *cursor, bool *more)
+{
+	struct client_spec spec = { .method = "GET", .path = path };
+	_cleanup_json_ json_t *page = NULL;
+	const json_t *event;
+	size_t i;
+	int code = session_json(cli, &spec, NULL, &page, NULL);
+
+	if (code != CLI_OK)
+		return code;
+	note_gap(json_object_get(page, "gap"));
+	json_array_foreach(json_object_get(page, "items"), i, event) {
+		code = print_event(cli, event);
+		if (code != CLI_OK)
+			return code;
+	}
+	*cursor = json_get_int(page, "cursor", *cursor);
+	*more = json_is_string(json_object_get(page, "next_cursor"));
+	return CLI_OK;
+}
+
+static int print_pages(struct cli *cli, const struct cli_args *args, const struct buf *filter)
+{
+	int64_t cursor = cli_args_number(args, "since", -1);
+	bool newest = cursor < 0, more = true;
+	int code = CLI_OK;
+
+	while (code == CLI_OK && more) {
+		_cleanup_buf_ struct buf path = BUF_INIT;
+
+		if (newest)
+			buf_printf(&path, "/v1/events?newest=true&limit=%lld%s",
+				   (long long)cli_args_number(args, "limit", NEWEST_DEFAULT),
+				   buf_str(filter));
+		else
+			buf_printf(&path, "/v1/events?cursor=%lld&limit=%d%s", (long long)cursor,
+				   PAGE_LIMIT, buf_str(filter));
+		code = print_page(cli, buf_str(&path), &cursor, &more);
+		more &= !newest;
+	}
+	return code;
+}
+
+/* ---- following ---- */
+
+struct follow {
+	struct cli *cli;
+	const struct buf *filter;
+	struct sse sse;
+	struct client_request *request;
+	int64_t cursor; /* negative: none yet */
+	bool connected; /* once */
+	bool done;
+	int code;
+	int64_t connect_at_ms;
+	int64_t pause_ms;
+};
+
+static void end(struct follow *f, int code)
+{
+	f->done = true;
+	f->code = code;
+}
+
+static int on_event(void *arg, const char *name, const char *text, size_t len)
+{
+	_cleanup_json_ json_t *data = NULL;
+	struct follow *f = arg;
+
+	if (json_parse(text, len, &data, NULL) < 0)
+		return -EBADMSG;
+	if (str_eq(name, "ready")) {
+		f->cursor = json_get_int(data, "cursor", f->cursor);
+	} else if (str_eq(name, "gap")) {
+		note_gap(data);
+		f->cursor = json_get_int(data, "to", f->cursor);
+	} else {
+		f->cursor = json_get_int(data, "id", f->cursor);
+		if (print_event(f->cli, data) != CLI_OK)
+			return -EPIPE;
+		fflush(stdout);
+	}
+	return 0;
+}
+
+static int on_bytes(void *arg, const void *bytes, size_t len)
+{
+	struct follow *f = arg;
+
+	f->connected = true;
+	f->pause_ms = PAUSE_MIN_MS;
+	return sse_feed(&f->sse, bytes, len);
+}
+
+static void again_later(struct follow *f)
+{
+	f->connect_at_ms = clock_boottime_ms() + f->pause_ms;
+	f->pause_ms = f->pause_ms * 2 < PAUSE_MAX_MS ? f->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static void on_done(void *arg, struct client_response *response, const struct err *err)
+{
+	struct follow *f = arg;
+
+	f->request = NULL;
+	if (err && str_eq(err->code, "stopped")) /* stdout is gone, or these are no events */
+		end(f, CLI_FAILED);
+	else if (err && !f->connected)
+		end(f, report_err(err));
+	else if (!err && response->status / 100 != 2 && response->status < 500)
+		end(f, report_response(response));
+	else if (!err && !f->connected && response->status / 100 != 2)
+		end(f, report_response(response));
+	else
+		again_later(f);
+}
+
+static void connect_stream(struct follow *f)
+{
+	_cleanup_buf_ struct buf path = BUF_INIT;
+	struct client_spec spec = {
+		.method = "GET",
+		.accept_events = true,
+		.silence_ms = STREAM_SILENCE_MS,
+		.timeout_ms = -1,
+		.events = on_bytes,
+		.done = on_done,
+		.arg = f,
+	};
+	struct err err = ERR_INIT;
+
+	sse_reset(&f->sse);
+	buf_append_str(&path, "/v1/events?");
+	if (f->cursor >= 0)
+		buf_printf(&path, "cursor=%lld", (long long)f->cursor);
+	else
+		buf_append_str(&path, "limit=1"); /* streams have no pages: any value will do */
+	buf_append_str(&path, buf_str(f->filter));
+	spec.path = buf_str(&path);
+	if (client_start(f->cli->client, &spec, &f->request, &err) < 0)
+		end(f, report_err(&err));
+}
+
+static int follow(struct cli *cli, const struct cli_args *args, const struct buf *filter)
+{
+	struct follow f = {
+		.cli = cli,
+		.filter = filter,
+		.cursor = cli_args_number(args, "since", -1),
+		.pause_ms = PAUSE_MIN_MS,
+	};
+
+	sse_init(&f.sse, on_event, &f);
+	while (!f.done) {
+		struct err err = ERR_INIT;
+		int timeout_ms = 1000;
+
+		if (!f.request && clock_boottime_ms() >= f.connect_at_ms)
+			connect_stream(&f);
+		if (!f.request)
+			timeout_ms = clock_remaining_ms(f.connect_at_ms);
+		if (!f.done && client_poll(cli->client, NULL, 0, timeout_ms, &err) < 0)
+			end(&f, report_err(&err));
+	}
+	client_cancel(cli->client, f.request);
+	sse_clear(&f.sse);
+	return f.code;
+}
+
+static int run_events(struct cli *cli, const struct cli_args *args)
+{
+	_cleanup_buf_ struct buf filter = BUF_INIT;
+	int code = read_filter(cli, args, &filter);
+
+	if (code != CLI_OK)
+		return code;
+	return cli_args_has(args, "follow") ? follow(cli, args, &filter)
+					    : print_pages(cli, args, &filter);
+}
+
+const struct cli_command cli_command_events = {
+	.name = "events",
+	.summary = "show what happened, or follow it as it happens",
+	.detail = "One line for each event: when, its type, the sandbox, and what its type has to "
+		  "say; with --json one object. A stream that breaks is taken up again where it "
+		  "was.",
+	.operands = events_operands,
+	.n_operands = ARRAY_SIZE(events_operands),
+	.options = events_options,
+	.n_options = ARRAY_SIZE(events_options),
+	.examples = events_examples,
+	.n_examples = ARRAY_SIZE(events_examples),
+	.run = run_events,
+};
