@@ -52,10 +52,11 @@ void mcp_free(struct mcp *mcp)
 
 /* ---- what HTTP asks ---- */
 
-static void refuse(struct http_request *req, const struct mcp_fault *fault,
+/* id: of the request, or NULL. */
+static void refuse(struct http_request *req, json_t *id, const struct mcp_fault *fault,
 		   const struct http_extra_header *header)
 {
-	_cleanup_json_ json_t *response = mcp_error_response(NULL, fault);
+	_cleanup_json_ json_t *response = mcp_error_response(id, fault);
 	_cleanup_buf_ struct buf body = BUF_INIT;
 
 	json_write(response, &body);
@@ -92,18 +93,41 @@ static bool check_http(const struct http_request *req, struct mcp_fault *fault,
 	return false;
 }
 
-static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_caller *caller)
+/* The key is good, but has asked too often. Its client learns by HTTP when to ask again. */
+static void refuse_for_now(struct http_request *req, const struct err *err)
+{
+	static const struct http_extra_header retry = { "Retry-After", "1" };
+	const struct buf *raw = http_body(req);
+	_cleanup_json_ json_t *body = NULL;
+	struct mcp_fault fault;
+
+	mcp_fault_set(&fault, 429, MCP_TRY_AGAIN, "%s; %s", err->message, err->hint);
+	if (!http_body_too_large(req))
+		ops_parse_json(buf_str(raw), raw->len, &body, NULL);
+	refuse(req, mcp_request_id(body), &fault, &retry);
+}
+
+static void refuse_key(struct http_request *req, const struct err *err)
 {
 	static const struct http_extra_header challenge = { "WWW-Authenticate", AUTH_CHALLENGE };
-	const char *agent = http_header(req, "User-Agent");
 	struct mcp_fault fault;
+
+	mcp_fault_set(&fault, 401, MCP_INVALID_REQUEST, "%s%s%s", err->message,
+		      err->hint[0] ? "; " : "", err->hint);
+	refuse(req, NULL, &fault, &challenge);
+}
+
+static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_caller *caller)
+{
+	const char *agent = http_header(req, "User-Agent");
 	struct err err = ERR_INIT;
 
 	*caller = (struct mcp_caller){ .request_id = http_request_id(req) };
 	if (auth_check_key(mcp->core, req, &caller->who, &err) < 0) {
-		mcp_fault_set(&fault, 401, MCP_INVALID_REQUEST, "%s%s%s", err.message,
-			      err.hint[0] ? "; " : "", err.hint);
-		refuse(req, &fault, &challenge);
+		if (str_eq(err_code_of(&err), "rate_limited"))
+			refuse_for_now(req, &err);
+		else
+			refuse_key(req, &err);
 		return false;
 	}
 	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req),
@@ -267,13 +291,14 @@ static void handle_body(struct mcp *mcp, struct posted *posted, struct mcp_accep
 	size_t i;
 
 	if (mcp_body_read(buf_str(raw), raw->len, &headers, body, &fault)) {
-		posted->exchange =
-			mcp_exchange_new(posted->req, accept, body->batch, body->n_messages);
+		posted->exchange = mcp_exchange_new(posted->req, accept,
+						    core_limits(mcp->core)->stream_heartbeat_ms,
+						    body->batch, body->n_messages);
 		for (i = 0; i < body->n_messages; i++)
 			handle_message(mcp, posted, &body->messages[i]);
 		mcp_exchange_unref(posted->exchange);
 	} else {
-		refuse(posted->req, &fault, NULL);
+		refuse(posted->req, NULL, &fault, NULL);
 	}
 	mcp_body_clear(body);
 	mcp_fault_clear(&fault);
@@ -291,18 +316,18 @@ void mcp_handle(struct mcp *mcp, struct http_request *req)
 	if (!str_eq(http_method(req), "POST")) {
 		mcp_fault_set(&fault, 405, MCP_INVALID_REQUEST,
 			      "the MCP endpoint takes POST only: no sessions, no stream by GET");
-		refuse(req, &fault, &allow);
+		refuse(req, NULL, &fault, &allow);
 		return;
 	}
 	if (!check_key(mcp, req, &posted.caller))
 		return;
 	if (!check_http(req, &fault, &accept)) {
-		refuse(req, &fault, NULL);
+		refuse(req, NULL, &fault, NULL);
 		return;
 	}
 	if (mcp_toolset_read(req, &posted.tools, &err) < 0) {
 		mcp_fault_set(&fault, 400, MCP_INVALID_REQUEST, "%s", err.message);
-		refuse(req, &fault, NULL);
+		refuse(req, NULL, &fault, NULL);
 		return;
 	}
 	handle_body(mcp, &posted, accept);

@@ -28,9 +28,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define TICK_MS		    1000
-#define PROGRESS_GAP_MS	    1000  /* news is sent this often at most */
-#define PROGRESS_SILENCE_MS 10000 /* without news, this often */
+#define TICK_MS		1000
+#define PROGRESS_GAP_MS 1000 /* news is sent this often at most */
 
 struct mcp_step {
 	struct op_call op;
@@ -69,6 +68,7 @@ struct mcp_calls {
 	struct loop *loop;
 	struct pool *pool;
 	struct loop_timer *timer; /* loop's thread */
+	int64_t silence_ms;	  /* without news, progress is sent this often */
 	pthread_mutex_t lock;
 	LIST_HEAD(, mcp_call) live;
 };
@@ -158,7 +158,7 @@ static void tick(void *arg)
 
 	pthread_mutex_lock(&calls->lock);
 	LIST_FOREACH(call, &calls->live, link) {
-		int64_t gap_ms = call->has_news ? PROGRESS_GAP_MS : PROGRESS_SILENCE_MS;
+		int64_t gap_ms = call->has_news ? PROGRESS_GAP_MS : calls->silence_ms;
 
 		if (call->progress_token && now_ms - call->reported_ms >= gap_ms)
 			report(call, now_ms);
@@ -444,6 +444,7 @@ struct mcp_calls *mcp_calls_new(struct core *core, struct loop *loop, struct poo
 	calls->core = core;
 	calls->loop = loop;
 	calls->pool = pool;
+	calls->silence_ms = core_limits(core)->stream_heartbeat_ms - TICK_MS;
 	pthread_mutex_init(&calls->lock, NULL);
 	LIST_INIT(&calls->live);
 	loop_post(loop, start_timer, calls);

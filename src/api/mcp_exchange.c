@@ -15,13 +15,12 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-#define HEARTBEAT_MS 15000
-
 struct mcp_exchange {
 	atomic_uint refs;
 	struct http_request *req;
 	struct http_stream *stream;
 	struct mcp_accept accept;
+	int64_t heartbeat_ms;
 	bool batch;
 
 	pthread_mutex_t lock;
@@ -95,7 +94,7 @@ struct mcp_accept mcp_accept_read(const char *header)
 /* ---- the exchange ---- */
 
 struct mcp_exchange *mcp_exchange_new(struct http_request *req, struct mcp_accept accept,
-				      bool batch, size_t n_messages)
+				      int64_t heartbeat_ms, bool batch, size_t n_messages)
 {
 	struct mcp_exchange *exchange = xcalloc(1, sizeof(*exchange));
 
@@ -103,6 +102,7 @@ struct mcp_exchange *mcp_exchange_new(struct http_request *req, struct mcp_accep
 	pthread_mutex_init(&exchange->lock, NULL);
 	exchange->req = req;
 	exchange->accept = accept;
+	exchange->heartbeat_ms = heartbeat_ms;
 	exchange->batch = batch;
 	exchange->awaited = n_messages;
 	exchange->responses = json_array();
@@ -136,7 +136,7 @@ void mcp_exchange_stream(struct mcp_exchange *exchange)
 		return;
 	if (json_array_size(exchange->responses) > 0)
 		return;
-	exchange->stream = http_stream_begin(exchange->req, HEARTBEAT_MS, NULL, NULL);
+	exchange->stream = http_stream_begin(exchange->req, exchange->heartbeat_ms, NULL, NULL);
 	http_stream_write(exchange->stream, opening, strlen(opening));
 }
 

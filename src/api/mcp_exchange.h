@@ -21,10 +21,10 @@ struct mcp_accept {
 };
 struct mcp_accept mcp_accept_read(const char *header); /* NULL: anything */
 
-/* n_messages answers are awaited. The request must not be used otherwise from here on, save for
- * http_on_disconnect. */
+/* n_messages answers are awaited; a stream is never silent for longer than heartbeat_ms. The
+ * request must not be used otherwise from here on, save for http_on_disconnect. */
 struct mcp_exchange *mcp_exchange_new(struct http_request *req, struct mcp_accept accept,
-				      bool batch, size_t n_messages);
+				      int64_t heartbeat_ms, bool batch, size_t n_messages);
 struct mcp_exchange *mcp_exchange_ref(struct mcp_exchange *exchange);
 void mcp_exchange_unref(struct mcp_exchange *exchange);
 

@@ -324,6 +324,13 @@ static bool is_id(const json_t *value)
 	       (json_is_string(value) && json_string_length(value) <= ID_BYTES_MAX);
 }
 
+json_t *mcp_request_id(const json_t *body)
+{
+	json_t *id = json_object_get(body, "id");
+
+	return is_id(id) ? id : NULL;
+}
+
 static void read_notification(const json_t *method, struct mcp_message *m)
 {
 	json_t *target = json_object_get(m->params, "requestId");
@@ -374,7 +381,7 @@ static bool check_shape(const json_t *value, struct mcp_message *m)
 	json_t *params = json_object_get(value, "params");
 	const char *wrong = NULL;
 
-	m->id = is_id(id) ? id : NULL;
+	m->id = mcp_request_id(value);
 	if (!json_is_object(value))
 		wrong = "a message must be an object";
 	else if (!json_is(json_object_get(value, "jsonrpc"), "2.0"))

@@ -28,6 +28,7 @@ enum mcp_error_code {
 	MCP_HEADER_MISMATCH = -32020,
 	MCP_MISSING_CAPABILITY = -32021,
 	MCP_UNSUPPORTED_VERSION = -32022,
+	MCP_TRY_AGAIN = 429, /* ours, and outside of what is reserved */
 };
 
 enum mcp_era { MCP_LEGACY, MCP_MODERN };
@@ -87,6 +88,9 @@ struct mcp_body {
 bool mcp_body_read(const void *data, size_t len, const struct mcp_headers *headers,
 		   struct mcp_body *ret, struct mcp_fault *fault);
 void mcp_body_clear(struct mcp_body *body);
+
+/* The id of a message's body that can be echoed; NULL: there is none. Borrowed. */
+json_t *mcp_request_id(const json_t *body);
 
 void mcp_fault_set(struct mcp_fault *fault, unsigned int status, enum mcp_error_code code,
 		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -74,6 +74,7 @@ static const struct {
 	{ "files_limit", 429 },
 	{ "preview_limit", 429 },
 	{ "quota_reached", 429 },
+	{ "rate_limited", 429 },
 	{ "headers_too_large", 431 },
 	{ "cancelled", 499 },
 	{ "agent_gone", 502 },
@@ -196,6 +197,12 @@ void problem_respond_with(struct http_request *req, unsigned int status, const s
 	http_respond(req, status, "application/problem+json", &body, header, header ? 1 : 0);
 }
 
+/* As it stands, in a second. */
+static bool is_retryable(unsigned int status, const struct err *err)
+{
+	return status == 503 || str_eq(err_code_of(err), "rate_limited");
+}
+
 void problem_respond(struct http_request *req, const struct err *err)
 {
 	const struct http_extra_header challenge = { "WWW-Authenticate", AUTH_CHALLENGE };
@@ -203,7 +210,7 @@ void problem_respond(struct http_request *req, const struct err *err)
 	unsigned int status = problem_status(err);
 
 	problem_respond_with(req, status, err,
-			     status == 401   ? &challenge
-			     : status == 503 ? &retry
-					     : NULL);
+			     status == 401		 ? &challenge
+			     : is_retryable(status, err) ? &retry
+							 : NULL);
 }

@@ -16,7 +16,8 @@ const char *problem_title(unsigned int status);
  * failures (500) that have no code of their own is kept from the caller: it is logged instead. */
 json_t *problem_json(unsigned int status, const struct err *err, const char *request_id);
 
-/* Answers with the problem; adds WWW-Authenticate to 401 and Retry-After to 503. */
+/* Answers with the problem; adds WWW-Authenticate to 401 and Retry-After to 503 and
+ * "rate_limited". */
 void problem_respond(struct http_request *req, const struct err *err);
 /* As above with a status of its own and one more header (NULL: none). */
 void problem_respond_with(struct http_request *req, unsigned int status, const struct err *err,

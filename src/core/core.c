@@ -258,6 +258,7 @@ static void destroy(struct core *core)
 	db_close(core->db);
 	if (core->lock_fd >= 0)
 		close(core->lock_fd);
+	rate_clear(&core->rate);
 	pthread_mutex_destroy(&core->table_lock);
 	pthread_rwlock_destroy(&core->images_lock);
 	pthread_rwlock_destroy(&core->snapshots_lock);
@@ -285,6 +286,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->loop = config->loop;
 	core->pool = config->pool;
 	core->lock_fd = -1;
+	rate_init(&core->rate, config->limits.requests_per_second);
 	pthread_mutex_init(&core->table_lock, NULL);
 	pthread_rwlock_init(&core->images_lock, NULL);
 	pthread_rwlock_init(&core->snapshots_lock, NULL);

@@ -75,7 +75,8 @@ struct principal {
 	bool admin;
 };
 
-/* Looks the key up by its hash in constant time. -EACCES (code "invalid_key"). Any thread. */
+/* Looks the key up by its hash in constant time. -EACCES (code "invalid_key"); -EAGAIN (code
+ * "rate_limited", with *ret set) when the key is known and has asked too often. Any thread. */
 int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
 		      struct err *err);
 

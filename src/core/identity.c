@@ -96,6 +96,15 @@ static int refuse_key(struct err *err)
 	return -EACCES;
 }
 
+static int refuse_rate(const struct core *core, struct err *err)
+{
+	err_code(err, -EAGAIN, "rate_limited",
+		 "this key has sent more than requests_per_second (%lld) for a while",
+		 (long long)core->limits.requests_per_second);
+	err_hint(err, "nothing was done; send it again in a second");
+	return -EAGAIN;
+}
+
 int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
 		      struct err *err)
 {
@@ -118,5 +127,5 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 	*ret = (struct principal){ .admin = row.admin };
 	str_copy(ret->account_id, sizeof(ret->account_id), row.account_id);
 	str_copy(ret->key_id, sizeof(ret->key_id), row.id);
-	return 0;
+	return rate_take(&core->rate, row.id, clock_boottime_ms()) ? 0 : refuse_rate(core, err);
 }

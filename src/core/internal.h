@@ -22,6 +22,7 @@
 #include "core/core.h"
 #include "core/events.h"
 #include "core/net.h"
+#include "core/rate.h"
 #include "core/status.h"
 #include "store/accounts.h"
 #include "store/db.h"
@@ -61,6 +62,7 @@ struct core {
 	struct db *db;
 	char node_id[40];
 	uint8_t preview_key[CORE_PREVIEW_KEY_SIZE];
+	struct rate rate; /* of requests by a key */
 
 	pthread_mutex_t table_lock;
 	struct sandbox *table[TABLE_BUCKETS];

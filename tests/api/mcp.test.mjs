@@ -15,10 +15,11 @@ import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './l
 const TOOLS = ['list_sandboxes', 'create_sandbox', 'exec', 'exec_wait', 'extend_sandbox', 'destroy_sandbox',
 	'pause_sandbox', 'resume_sandbox', 'fork_sandbox', 'set_egress', 'expose_port'];
 const EXEC_WAIT_MS = 8000; // shortened, so that a long command does not take the test's time
+const HEARTBEAT_MS = 1000; // and so is this
 
 let daemon;
 before(async () => {
-	daemon = await startDaemon({ config: { limits: { mcp_exec_wait_ms: EXEC_WAIT_MS } } });
+	daemon = await startDaemon({ config: { limits: { mcp_exec_wait_ms: EXEC_WAIT_MS, stream_heartbeat_ms: HEARTBEAT_MS } } });
 	await daemon.ensureImage('base');
 });
 after(() => daemon?.stop());
@@ -399,17 +400,27 @@ describe('streams', { concurrency: 1 }, () => {
 		}
 	});
 
-	test('progress only with a token, which may be 0 or a word', async () => {
-		const tokens = async (progressToken) => {
-			const { events } = await post(daemon, exec('echo begun; sleep 12', progressToken === undefined ? {} : { progressToken }));
+	test('progress only with a token, which may be 0 or a word; comments while there is nothing else', async () => {
+		const run = async (progressToken) => {
+			const meta = progressToken === undefined ? {} : { progressToken };
+			const { text, events } = await post(daemon, exec('echo begun; sleep 7', meta));
 
-			return events.filter((event) => event.method === 'notifications/progress').map((event) => event.params.progressToken);
+			return {
+				comments: text.match(/^:/gm).length,
+				reports: events.filter(({ method }) => method === 'notifications/progress').map(({ params }) => params),
+			};
 		};
-		const [none, zero, word] = await Promise.all([tokens(), tokens(0), tokens('word')]);
+		const [none, zero, word] = await Promise.all([run(), run(0), run('word')]);
 
-		assert.deepEqual(none, []);
-		assert.ok(zero.length > 0 && zero.every((given) => given === 0));
-		assert.ok(word.length > 0 && word.every((given) => given === 'word'));
+		assert.deepEqual(none.reports, []);
+		assert.ok(none.comments >= 4, `${none.comments} comments in 7 s`);
+		for (const [{ reports }, token] of [[zero, 0], [word, 'word']]) {
+			assert.ok(reports.length >= 3, `${reports.length} reports in 7 s`);
+			assert.ok(reports.every(({ progressToken }) => progressToken === token));
+			assert.ok(reports.every(({ progress }, i) => i === 0 || progress > reports[i - 1].progress));
+			assert.equal(reports[0].message, 'still running');
+			assert.equal(reports.at(-1).message, 'begun\n');
+		}
 	});
 
 	test('notifications/cancelled of a legacy client ends its own call, with no answer', async () => {
