@@ -325,8 +325,15 @@ static int word_operand(struct parser *p, const char *word)
 
 static int word_command(struct parser *p, const char *word)
 {
+	const char *next = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
 	const char *group = NULL;
 
+	/* "mcp" is a command, and "mcp config" another */
+	p->args->command = next ? find_command(word, next) : NULL;
+	if (p->args->command) {
+		p->at++;
+		return 0;
+	}
 	p->args->command = find_command(NULL, word);
 	if (!p->args->command && is_group(word)) {
 		group = word;

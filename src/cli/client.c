@@ -221,6 +221,8 @@ static void set_headers(struct client_request *request, const struct client_spec
 		add_header(request, "Content-Type: application/json");
 	if (request->client->authorization)
 		add_header(request, request->client->authorization);
+	for (const char *const *line = spec->headers; line && *line; line++)
+		add_header(request, *line);
 	if (spec->idempotency_key) {
 		_cleanup_free_ char *line = xasprintf("Idempotency-Key: %s", spec->idempotency_key);
 
@@ -238,7 +240,10 @@ static void set_options(struct client_request *request, const struct client_spec
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, spec->method);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->headers);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "skerry/" SKERRY_VERSION);
+	curl_easy_setopt(easy, CURLOPT_USERAGENT,
+			 spec->user_agent ? spec->user_agent : "skerry/" SKERRY_VERSION);
+	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, spec->once ? 1L : 0L);
+	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, spec->once ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

@@ -52,6 +52,10 @@ struct client_spec {
 	const char *idempotency_key; /* or NULL */
 	bool accept_events;	     /* Accept: text/event-stream before JSON */
 	int64_t timeout_ms;	     /* 0: a default (two minutes); negative: none */
+	const char *const *headers;  /* more of them, "Name: value", NULL-terminated; NULL: none */
+	const char *user_agent;	     /* NULL: a default */
+	bool once;	    /* on a connection of its own: libcurl repeats what it sent on one that
+			       turns out to be closed */
 	int64_t silence_ms; /* a stream without a byte for so long counts as lost; 0: never */
 
 	/* Bytes of a 2xx text/event-stream as they come; a negative return ends the request. NULL:

@@ -30,6 +30,7 @@ static const struct cli_command *const commands[] = {
 	&cli_command_image_build,
 	&cli_command_image_ls,
 	&cli_command_image_rm,
+	&cli_command_mcp,
 	&cli_command_mcp_config,
 	&cli_command_init,
 	&cli_command_doctor,

@@ -10,7 +10,7 @@
 
 void sse_init(struct sse *sse, sse_event_fn event, void *arg)
 {
-	*sse = (struct sse){ .event = event, .arg = arg };
+	*sse = (struct sse){ .event = event, .arg = arg, .max = SSE_EVENT_MAX };
 }
 
 void sse_clear(struct sse *sse)
@@ -65,7 +65,7 @@ static int end_line(struct sse *sse)
 		buf_reset(&sse->name);
 		buf_append(&sse->name, value, value_len);
 	} else if (field_is(line, name_len, "data")) {
-		if (sse->data.len + value_len + 1 > SSE_EVENT_MAX)
+		if (sse->data.len + value_len + 1 > sse->max)
 			return -EMSGSIZE;
 		if (sse->has_data)
 			buf_append_char(&sse->data, '\n');
@@ -112,7 +112,7 @@ int sse_feed(struct sse *sse, const void *bytes, size_t len)
 			}
 		}
 		n = until_line_end(at, (size_t)(end - at));
-		if (sse->line.len + n > SSE_LINE_MAX)
+		if (sse->line.len + n > sse->max)
 			return -EMSGSIZE;
 		buf_append(&sse->line, at, n);
 		at += n;

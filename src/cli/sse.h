@@ -1,6 +1,6 @@
 /*
  * A parser for server-sent events (text/event-stream), fed with bytes as they come, split anywhere.
- * Pure: no I/O. Memory is bounded by SSE_EVENT_MAX, whatever the server sends.
+ * Pure: no I/O. Memory is bounded by the largest event, whatever the server sends.
  */
 #pragma once
 
@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 
-#define SSE_LINE_MAX  (4u << 20)
 #define SSE_EVENT_MAX (8u << 20)
 
 /* name is "message" when the event had none. Both end with a NUL that is not counted; valid during
@@ -22,6 +21,7 @@ struct sse {
 	struct buf line;
 	struct buf name;
 	struct buf data;
+	size_t max; /* bytes of a line, and of an event; SSE_EVENT_MAX at first */
 	bool has_data;
 	bool skip_newline; /* the last byte was a CR: a following LF belongs to it */
 	bool begun;	   /* the byte order mark has been looked for */

@@ -124,7 +124,7 @@ static void memory_is_bounded(void **state)
 	for (int i = 0; i < 64 && r == 0; i++)
 		r = sse_feed(&sse, filler, sizeof(filler));
 	assert_int_equal(r, -EMSGSIZE);
-	assert_true(sse.line.len <= SSE_LINE_MAX);
+	assert_true(sse.line.len <= SSE_EVENT_MAX);
 
 	sse_reset(&sse);
 	r = 0;
