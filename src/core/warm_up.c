@@ -10,6 +10,7 @@
 #include "core/core.h"
 
 #define WARM_UP_DEADLINE_MS 60000
+#define WARM_UP_COMMAND_MS  (WARM_UP_DEADLINE_MS / 2)
 
 /* One command, waited for. */
 struct warm_up {
@@ -35,14 +36,23 @@ static void warm_up_end(struct warm_up *w, const struct err *err)
 
 static void on_exited(void *arg, const struct agent_exit *exit)
 {
+	struct warm_up *w = arg;
 	struct err err = ERR_INIT;
 
 	if (exit->exit_code == 0) {
-		warm_up_end(arg, NULL);
+		warm_up_end(w, NULL);
 		return;
 	}
-	err_set(&err, -EIO, "the first command in the guest ended with %d", exit->exit_code);
-	warm_up_end(arg, &err);
+	if (exit->timed_out)
+		err_set(&err, -ETIMEDOUT, "a first command in the guest (%s) did not end in %d s",
+			w->command, WARM_UP_COMMAND_MS / 1000);
+	else if (exit->signal > 0)
+		err_set(&err, -EIO, "a first command in the guest (%s) was ended by signal %d",
+			w->command, exit->signal);
+	else
+		err_set(&err, -EIO, "a first command in the guest (%s) ended with %d", w->command,
+			exit->exit_code);
+	warm_up_end(w, &err);
 }
 
 static void on_failed(void *arg, const struct err *err)
@@ -61,7 +71,7 @@ static void start_warm_up(void *arg)
 	const struct agent_exec_spec spec = {
 		.exec_id = w->exec_id,
 		.command = w->command,
-		.timeout_ms = WARM_UP_DEADLINE_MS / 2,
+		.timeout_ms = WARM_UP_COMMAND_MS,
 	};
 
 	w->exec = agent_exec_start(w->agent, &spec, &events, w);
@@ -99,7 +109,10 @@ static int run_one(struct loop *loop, struct agent *agent, const char *command, 
 	pthread_cond_destroy(&w.changed);
 	pthread_mutex_destroy(&w.lock);
 	if (!done)
-		return err_set(err, -ETIMEDOUT, "the first command in the guest did not end");
+		return err_set(err, -ETIMEDOUT,
+			       "a first command in the guest (%s) did not end, and the agent does "
+			       "not say so",
+			       command);
 	if (w.err.num < 0 && err)
 		*err = w.err;
 	return w.err.num;
