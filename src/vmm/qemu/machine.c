@@ -62,6 +62,10 @@
 	" mitigations=off norandmaps tsc=reliable lsm=landlock psi=0 audit=0 init_on_alloc=0 "     \
 	"hardened_usercopy=off noirqdebug nowatchdog"
 
+/* There is no CMOS clock (kvm-clock tells the time), and the kernel's driver would look for one for
+ * a second, port by port: mc146818_avoid_UIP() of Linux 6.1 reads the absent device as busy. */
+#define KVM_KERNEL_ARGUMENTS " initcall_blacklist=cmos_init"
+
 static bool is_tcg(const struct machine *machine)
 {
 	return machine->isolation == VMM_EMULATED;
@@ -101,6 +105,8 @@ static void add_kernel(const struct machine *machine, const struct vmm_spec *spe
 	buf_append_str(&line, KERNEL_ARGUMENTS);
 	if (is_tcg(machine))
 		buf_printf(&line, TCG_KERNEL_ARGUMENTS " tsc_early_khz=%u", machine->tsc_khz);
+	else
+		buf_append_str(&line, KVM_KERNEL_ARGUMENTS);
 	if (network)
 		buf_printf(&line, " skerry.net=%s,%s,%s", network->address, network->gateway,
 			   network->gateway_mac);
