@@ -25,6 +25,8 @@
 #include "fake_preview.h"
 #include "net/preview_token.h"
 
+#define QUEUE_MAX 1024 /* as the daemon's: a test asks a hundred times at once */
+
 struct rig {
 	struct loop *loop;
 	struct pool *pool;
@@ -82,7 +84,7 @@ static void start(struct rig *rig)
 	};
 
 	if (loop_new(&rig->loop, &err) < 0 || loop_start(rig->loop, "loop", &err) < 0 ||
-	    pool_new(4, 64, &rig->pool, &err) < 0)
+	    pool_new(4, QUEUE_MAX, &rig->pool, &err) < 0)
 		die("start", &err);
 	rig->core = fake_core_new(rig->loop);
 	rig->mcp = mcp_new(rig->core, rig->loop, rig->pool, &rig->domain);
