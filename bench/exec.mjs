@@ -1,30 +1,33 @@
 // What the daemon adds to a command: `true` over REST and over MCP, in turn with the same command by
 // the agent's channel alone, in a VM of the same image and size. Each has a VM of its own: a guest is
 // busy for some milliseconds after a command, and the next one would wait for that. "http" is an
-// operation without a sandbox on the same connection: what the client here and HTTP cost by themselves.
+// operation without a guest on the same connection: what HTTP and a look-up cost by themselves. The
+// clients are programs in C, as that of the agent is, so that the difference is the daemon's.
 
 import { Connection } from './http.mjs';
-import { interleave, quantile, summary, timed } from './stats.mjs';
+import { LeanConnection } from './lean.mjs';
+import { interleave, quantile, summary } from './stats.mjs';
 import { ms } from './table.mjs';
 
 const ROUNDS = 300;
 const AIM_MS = 2;
 
-export async function exec({ daemon, baseline, image, few }) {
-	const rest = new Connection(daemon), mcp = new Connection(daemon);
+export async function exec({ daemon, baseline, build, image, few }) {
+	const http = new Connection(daemon);
+	const rest = new LeanConnection(daemon, build), mcp = new LeanConnection(daemon, build);
 
 	await baseline.ask('template');
 	await baseline.ask('hold');
-	const create = () => rest.rest('POST', '/v1/sandboxes', { image, timeout_minutes: 60 });
+	const create = () => http.rest('POST', '/v1/sandboxes', { image, timeout_minutes: 60 });
 	const sandboxes = [await create(), await create()];
 	const [id, mcpId] = sandboxes.map((sandbox) => sandbox.id);
 
 	try {
 		const samples = await interleave({
 			agent: () => baseline.ms('exec'),
-			rest: () => timed(() => rest.rest('POST', `/v1/sandboxes/${id}/exec`, { command: 'true' })),
-			mcp: () => timed(() => mcp.tool('exec', { sandbox_id: mcpId, command: 'true' })),
-			http: () => timed(() => rest.rest('GET', `/v1/sandboxes/${id}`)),
+			rest: () => rest.ms('POST', `/v1/sandboxes/${id}/exec`, { command: 'true' }),
+			mcp: () => mcp.toolMs('exec', { sandbox_id: mcpId, command: 'true' }),
+			http: () => rest.ms('GET', `/v1/sandboxes/${id}`),
 		}, ROUNDS * few, { warmup: 10 });
 		const pings = (await interleave({ ping: () => baseline.ms('ping') }, ROUNDS * few)).ping;
 		const agent = summary(samples.agent);
@@ -56,7 +59,8 @@ export async function exec({ daemon, baseline, image, few }) {
 		};
 	} finally {
 		for (const sandbox of sandboxes)
-			await rest.rest('DELETE', `/v1/sandboxes/${sandbox.id}`);
+			await http.rest('DELETE', `/v1/sandboxes/${sandbox.id}`);
+		http.close();
 		rest.close();
 		mcp.close();
 	}

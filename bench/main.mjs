@@ -103,7 +103,7 @@ async function measure(chosen, build, place) {
 
 	try {
 		baseline = new Baseline({ build, image: imageFile(daemon, chosen.image), work, memoryMb: 1024 });
-		const context = { daemon, baseline, image: chosen.image, few: chosen.quick ? 0.1 : 1 };
+		const context = { daemon, baseline, build, image: chosen.image, few: chosen.quick ? 0.1 : 1 };
 		const about = { ...machine(await daemon.doctor()), state: place.kind };
 
 		for (const name of chosen.only) {
