@@ -6,11 +6,11 @@
  * take short ones.
  *
  * Cancelling ends the wait and silences the answer; the command goes on in its sandbox and can be
- * picked up by exec_wait. A sandbox that was made for a caller who has gone is destroyed again, as
- * nobody learned its id. Modern clients cancel by disconnecting. Legacy clients send a notification
- * with the request's id; as there are no sessions and clients count their ids from 0, a call is
- * taken for the one meant only if key, address and user agent agree and no other call matches as
- * well.
+ * picked up by exec_wait. Sandboxes that were made for a caller who has gone are destroyed again,
+ * as nobody learned their ids. Modern clients cancel by disconnecting. Legacy clients send a
+ * notification with the request's id; as there are no sessions and clients count their ids from 0,
+ * a call is taken for the one meant only if key, address and user agent agree and no other call
+ * matches as well.
  */
 #include "api/mcp_calls.h"
 
@@ -169,13 +169,13 @@ static void tick(void *arg)
 
 /* ---- the end of a call ---- */
 
-static void destroy_unclaimed(const struct mcp_call *call, const struct op_call *op)
+static void destroy_one(const struct mcp_call *call, const struct op_call *op, const json_t *made)
 {
-	const char *id = json_get_str(op->result, "id", NULL);
+	const char *id = json_get_str(made, "id", NULL);
 	struct sandbox_info info = { 0 };
 	struct err err = ERR_INIT;
 
-	if (!str_eq(op->op->name, "create_sandbox") || !id)
+	if (!id)
 		return;
 	if (core_destroy(op->core, &call->caller.who, id, &info, &err) < 0)
 		log_warn("sandbox of a cancelled call not destroyed",
@@ -184,6 +184,19 @@ static void destroy_unclaimed(const struct mcp_call *call, const struct op_call 
 		log_info("sandbox of a cancelled call destroyed", "sandbox=%s request=%s", id,
 			 op->request_id);
 	sandbox_info_clear(&info);
+}
+
+static void destroy_unclaimed(const struct mcp_call *call, const struct op_call *op)
+{
+	const json_t *child;
+	size_t i;
+
+	if (str_eq(op->op->name, "create_sandbox"))
+		destroy_one(call, op, op->result);
+	if (!str_eq(op->op->name, "fork_sandbox"))
+		return;
+	json_array_foreach(json_object_get(op->result, "sandboxes"), i, child)
+		destroy_one(call, op, child);
 }
 
 /* Nobody cancels or reports on it afterwards. Returns whether the client wants no answer. */

@@ -4,10 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import Ajv from 'ajv';
-import addFormats from 'ajv-formats';
 import { encode } from 'gpt-tokenizer';
 
+import { Checker } from './lib/checker.mjs';
 import { runSkerry } from './lib/cli.mjs';
 import { startDaemon } from './lib/daemon.mjs';
 import { LEGACY, clientKinds, connect, modern, post, request, textOf } from './lib/mcp.mjs';
@@ -33,38 +32,6 @@ async function until(ask, good, withinMs = 60_000) {
 			return answer;
 		assert.ok(Date.now() < end, `still ${JSON.stringify(answer)}`);
 	}
-}
-
-// Results must hold against the tool's own schema, in the strictest reading.
-class Checker {
-	constructor(tools) {
-		const ajv = addFormats.default(new Ajv.Ajv({ strict: true, allErrors: true, allowUnionTypes: true }));
-
-		this.validators = new Map(tools.map((tool) => [tool.name, ajv.compile(tool.outputSchema)]));
-		tools.forEach((tool) => ajv.compile(tool.inputSchema));
-	}
-
-	check(name, result) {
-		assert.notEqual(result.isError, true, textOf(result));
-		const validate = this.validators.get(name);
-
-		assert.ok(validate(result.structuredContent), JSON.stringify(validate.errors));
-		checkText(name, result);
-		return result.structuredContent;
-	}
-}
-
-// Both parts carry everything, as clients show the model one or the other.
-function checkText(name, result) {
-	const text = textOf(result);
-	const answer = result.structuredContent;
-
-	if (!name.startsWith('exec')) {
-		assert.deepEqual(JSON.parse(text), answer);
-		return;
-	}
-	for (const [key, value] of Object.entries(answer))
-		assert.ok(text.includes(key === 'stdout' || key === 'stderr' ? value : `${key}: ${JSON.stringify(value)}`), key);
 }
 
 for (const kind of clientKinds)
