@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "agent/agent.h"
 #include "agent/message.h"
 #include "proto/frame.h"
 
@@ -39,6 +40,16 @@ static void parse(const struct proto_header *header, struct frame_reader payload
 	} else if (m.type == PROTO_DATA) {
 		assert(m.data.bytes.len > 0 && m.data.bytes.len <= PROTO_DATA_MAX);
 		use(m.data.bytes);
+	} else if (m.type == PROTO_TERMINALS) {
+		struct frame_reader entries = {
+			.data = (const uint8_t *)m.terminals.entries.data,
+			.left = m.terminals.entries.len,
+		};
+		struct agent_terminal one;
+
+		for (uint32_t i = 0; i < m.terminals.n; i++)
+			agent_message_terminal(&entries, &one);
+		assert(frame_done(&entries));
 	} else if (m.type == PROTO_GAP) {
 		assert(m.gap.from < m.gap.to);
 	}

@@ -38,6 +38,11 @@
  * behind it, and is written in place (IN_MODIFY) whenever an identity is taken, before any process
  * goes on.
  *
+ * Terminals. An EXEC with PROTO_EXEC_TTY runs in a terminal of its own: the guest makes a PTY, its
+ * output is the stream PROTO_STDOUT, its input goes to the terminal, RESIZE sets its size. The
+ * command "" is a login shell. Nothing ends a terminal but its command's end or a SIGNAL. One whose
+ * shell waits at its prompt is no command that runs, for ACTIVITY.
+ *
  * Input. The guest grants by absolute offset with INPUT_WINDOW; the host never sends beyond it.
  *
  * Files. FILE is an exec whose child runs a file operation of the agent's own (proto/file.h has the
@@ -75,6 +80,8 @@
 #define PROTO_EXECS_KEPT_MAX	256u	      /* ended execs whose logs are kept; oldest go first */
 #define PROTO_LOG_CAP_DEFAULT	(64ull * 1024 * 1024) /* bytes kept of one stream */
 #define PROTO_ENTROPY_LEN	64u
+#define PROTO_TTY_SIZE_MAX	4096u /* columns or rows */
+#define PROTO_TERMINALS_MAX	256u  /* in TERMINALS */
 
 struct proto_header {
 	uint32_t magic;
@@ -95,7 +102,9 @@ enum proto_type {
 	PROTO_EXEC = 3,	 /* string exec_id, u64 timeout_ms (0: none), string user ("" = sandbox),
 			    string cwd ("" = the user's home), string command, u64 log_cap,
 			    u64 stdout_credit, u64 stderr_credit, u32 n_env, n_env × string "K=V";
-			    flags: PROTO_EXEC_STDIN, PROTO_FOLLOW_BACKPRESSURE */
+			    flags: PROTO_EXEC_STDIN, PROTO_FOLLOW_BACKPRESSURE, PROTO_EXEC_TTY:
+			    then also u32 cols, u32 rows, u32 max: refused with PROTO_FAIL_LIMIT
+			    when so many terminals are open */
 	PROTO_ATTACH = 4, /* string exec_id */
 	PROTO_FOLLOW = 5, /* u8 stream, u64 offset, u64 credit; flags: PROTO_FOLLOW_BACKPRESSURE.
 			     Answered by FOLLOWING; frames of that stream before it belong to an
@@ -114,6 +123,8 @@ enum proto_type {
 	PROTO_FILE = 20, /* string exec_id, string user ("" = sandbox), u64 stdout_credit, u64
 			    stderr_credit, string request; flags: PROTO_EXEC_STDIN. Answered as EXEC
 			    is */
+	PROTO_RESIZE = 24,	  /* u32 cols, u32 rows: of a terminal */
+	PROTO_ASK_TERMINALS = 25, /* u64 token; answered by TERMINALS */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied
@@ -136,13 +147,17 @@ enum proto_type {
 	PROTO_LOST = 76,	       /* the guest could not make sense of the stream */
 	PROTO_FREEZER = 77, /* u64 token, u8 frozen, u8 synced: are the commands frozen, and was the
 			       file system written out before */
-	PROTO_ACTIVITY = 78, /* u64 token, u32 running: execs that have not ended, u64 quiet_ms:
-				since the last one did, or since the guest's boot */
+	PROTO_ACTIVITY = 78,  /* u64 token, u32 running: execs that have not ended, u64 quiet_ms:
+				 since the last one did, or since the guest's boot */
+	PROTO_TERMINALS = 88, /* u64 token, u32 n, n × (string exec_id, u64 age_ms, u64 total: bytes
+				 of output, u32 cols, u32 rows, u8 busy: runs something else than a
+				 shell at its prompt): those that are open, oldest first */
 };
 
 #define PROTO_HELLO_IDENTITY	  0x1u /* take identity, entropy and clock before answering */
 #define PROTO_EXEC_STDIN	  0x1u /* stdin is a pipe fed by INPUT; otherwise /dev/null */
 #define PROTO_FOLLOW_BACKPRESSURE 0x2u
+#define PROTO_EXEC_TTY		  0x4u
 
 #define PROTO_APPLIED_ENTROPY	 0x1u
 #define PROTO_APPLIED_CLOCK	 0x2u

@@ -321,6 +321,25 @@ static void take_activity(struct agent *agent, const struct agent_message *m)
 	take_answer(agent, m->activity.token, NULL);
 }
 
+static void take_terminals(struct agent *agent, const struct agent_message *m)
+{
+	struct frame_reader entries = {
+		.data = (const uint8_t *)m->terminals.entries.data,
+		.left = m->terminals.entries.len,
+	};
+
+	for (struct agent_waiter *w = agent->calls; w; w = w->next) {
+		if (w->token != m->terminals.token || w->request != PROTO_ASK_TERMINALS)
+			continue;
+		w->n_terminals = m->terminals.n;
+		w->terminals = xcalloc(w->n_terminals + 1, sizeof(*w->terminals));
+		for (size_t i = 0; i < w->n_terminals; i++)
+			agent_message_terminal(&entries, &w->terminals[i]);
+		take_answer(agent, m->terminals.token, NULL);
+		return;
+	}
+}
+
 static int take_frame(struct agent *agent, struct err *err)
 {
 	struct agent_message m;
@@ -347,6 +366,10 @@ static int take_frame(struct agent *agent, struct err *err)
 	}
 	if (m.type == PROTO_ACTIVITY) {
 		take_activity(agent, &m);
+		return 0;
+	}
+	if (m.type == PROTO_TERMINALS) {
+		take_terminals(agent, &m);
 		return 0;
 	}
 	return agent_exec_dispatch(agent, &m, err);
@@ -571,38 +594,37 @@ static void give_up_call(void *arg)
 		w->next->link = w->link;
 }
 
-static int run_call(struct agent *agent, uint8_t request, uint32_t timeout_ms,
-		    int64_t deadline_boottime_ms, struct agent_activity *ret_activity,
-		    struct err *err)
+/* The waiter is the caller's, for what the answer holds. */
+static int run_call(struct agent *agent, struct agent_waiter *w, uint8_t request,
+		    uint32_t timeout_ms, int64_t deadline_boottime_ms, struct err *err)
 {
 	struct loop *loop = agent->loop;
-	struct agent_waiter w;
-	struct call call = { .agent = agent, .waiter = &w, .timeout_ms = timeout_ms };
-	int r = waiter_init(&w, err);
+	struct call call = { .agent = agent, .waiter = w, .timeout_ms = timeout_ms };
+	int r = waiter_init(w, err);
 
 	if (r < 0)
 		return r;
-	w.request = request;
+	w->request = request;
 	loop_call(loop, call_on_loop, &call);
-	if (!waiter_wait(&w, deadline_boottime_ms)) {
-		loop_call(loop, give_up_call, &w);
-		r = w.done ? w.err.num
-			   : err_code(err, -ETIMEDOUT, "agent_timeout",
-				      "the sandbox's agent did not answer in time");
+	if (!waiter_wait(w, deadline_boottime_ms)) {
+		loop_call(loop, give_up_call, w);
+		r = w->done ? w->err.num
+			    : err_code(err, -ETIMEDOUT, "agent_timeout",
+				       "the sandbox's agent did not answer in time");
 	} else {
-		r = w.err.num;
+		r = w->err.num;
 	}
-	close(w.event_fd);
-	if (w.done && r < 0 && err)
-		*err = w.err;
-	if (r == 0 && ret_activity)
-		*ret_activity = w.activity;
+	close(w->event_fd);
+	if (w->done && r < 0 && err)
+		*err = w->err;
 	return r;
 }
 
 int agent_ping(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
 {
-	return run_call(agent, PROTO_PING, 0, deadline_boottime_ms, NULL, err);
+	struct agent_waiter w;
+
+	return run_call(agent, &w, PROTO_PING, 0, deadline_boottime_ms, err);
 }
 
 static void thaw_on_loop(void *arg)
@@ -623,7 +645,8 @@ int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *
 	/* The guest gives up first, so that its answer says why. */
 	int rest_ms = clock_remaining_ms(deadline_boottime_ms);
 	uint32_t timeout_ms = (uint32_t)(rest_ms - rest_ms / 4);
-	int r = run_call(agent, PROTO_FREEZE, timeout_ms, deadline_boottime_ms, NULL, err);
+	struct agent_waiter w;
+	int r = run_call(agent, &w, PROTO_FREEZE, timeout_ms, deadline_boottime_ms, err);
 
 	/* Nobody waits for a freeze any more that may still come. */
 	if (r == -ETIMEDOUT)
@@ -633,11 +656,31 @@ int agent_freeze(struct agent *agent, int64_t deadline_boottime_ms, struct err *
 
 int agent_thaw(struct agent *agent, int64_t deadline_boottime_ms, struct err *err)
 {
-	return run_call(agent, PROTO_THAW, 0, deadline_boottime_ms, NULL, err);
+	struct agent_waiter w;
+
+	return run_call(agent, &w, PROTO_THAW, 0, deadline_boottime_ms, err);
 }
 
 int agent_ask_activity(struct agent *agent, int64_t deadline_boottime_ms,
 		       struct agent_activity *ret, struct err *err)
 {
-	return run_call(agent, PROTO_ASK_ACTIVITY, 0, deadline_boottime_ms, ret, err);
+	struct agent_waiter w;
+	int r = run_call(agent, &w, PROTO_ASK_ACTIVITY, 0, deadline_boottime_ms, err);
+
+	if (r == 0)
+		*ret = w.activity;
+	return r;
+}
+
+int agent_list_terminals(struct agent *agent, int64_t deadline_boottime_ms,
+			 struct agent_terminal **ret, size_t *ret_n, struct err *err)
+{
+	struct agent_waiter w;
+	int r = run_call(agent, &w, PROTO_ASK_TERMINALS, 0, deadline_boottime_ms, err);
+
+	if (r == 0) {
+		*ret = STEAL(w.terminals);
+		*ret_n = w.n_terminals;
+	}
+	return r;
 }

@@ -75,6 +75,17 @@ struct agent_activity {
 int agent_ask_activity(struct agent *agent, int64_t deadline_boottime_ms,
 		       struct agent_activity *ret, struct err *err);
 
+struct agent_terminal {
+	char exec_id[PROTO_EXEC_ID_MAX + 1];
+	uint64_t age_ms, output_bytes;
+	uint32_t cols, rows;
+	bool busy; /* runs something else than a shell that waits at its prompt */
+};
+/* [worker] The terminals that are open, whoever opened them, oldest first; *ret is the caller's to
+ * free. */
+int agent_list_terminals(struct agent *agent, int64_t deadline_boottime_ms,
+			 struct agent_terminal **ret, size_t *ret_n, struct err *err);
+
 struct agent_exit {
 	int exit_code; /* -1 when ended by a signal */
 	int signal;
@@ -109,6 +120,12 @@ struct agent_exec_events {
 	void (*lost)(void *arg, const struct err *err); /* code "agent_gone" */
 };
 
+/* A terminal: output comes as stdout, stdin is open, an empty command is a login shell. */
+struct agent_tty {
+	uint32_t cols, rows; /* 1 … PROTO_TTY_SIZE_MAX */
+	uint32_t max;	     /* "exec_limit" when so many are open already */
+};
+
 struct agent_exec_spec {
 	const char *exec_id;
 	const char *command;	/* at most PROTO_COMMAND_MAX bytes, no NUL */
@@ -121,6 +138,7 @@ struct agent_exec_spec {
 	bool backpressure;
 	uint64_t stdout_credit; /* bytes that may come from offset 0 at once */
 	uint64_t stderr_credit;
+	const struct agent_tty *tty; /* NULL: none */
 };
 
 /*
@@ -154,6 +172,7 @@ void agent_exec_credit(struct agent_exec *exec, int stream, uint64_t bytes);
 /* Queues input; the caller keeps within the window that input_window announced. Any length. */
 void agent_exec_input(struct agent_exec *exec, uint64_t offset, const void *data, size_t len);
 void agent_exec_input_close(struct agent_exec *exec);
+void agent_exec_resize(struct agent_exec *exec, uint32_t cols, uint32_t rows);
 void agent_exec_signal(struct agent_exec *exec, int signal);
 /* Detaches (the command goes on) and frees. NULL is fine. */
 void agent_exec_free(struct agent_exec *exec);

@@ -199,7 +199,8 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 {
 	struct agent_exec *exec = new_exec(agent, events, arg);
 	uint16_t flags = (uint16_t)((spec->stdin_open ? PROTO_EXEC_STDIN : 0) |
-				    (spec->backpressure ? PROTO_FOLLOW_BACKPRESSURE : 0));
+				    (spec->backpressure ? PROTO_FOLLOW_BACKPRESSURE : 0) |
+				    (spec->tty ? PROTO_EXEC_TTY : 0));
 	struct buf *out = &agent->out;
 	size_t frame, n_env = 0;
 
@@ -219,6 +220,11 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 	frame_put_u32(out, (uint32_t)n_env);
 	for (size_t i = 0; i < n_env; i++)
 		put_text(out, spec->env[i]);
+	if (spec->tty) {
+		frame_put_u32(out, spec->tty->cols);
+		frame_put_u32(out, spec->tty->rows);
+		frame_put_u32(out, spec->tty->max);
+	}
 	frame_end(out, frame);
 	exec->streams[0] = (struct stream){ .following = true, .credit = spec->stdout_credit };
 	exec->streams[1] = (struct stream){ .following = true, .credit = spec->stderr_credit };
@@ -346,6 +352,19 @@ void agent_exec_input_close(struct agent_exec *exec)
 {
 	if (exec->has_slot)
 		send_plain(exec, PROTO_INPUT_CLOSE);
+}
+
+void agent_exec_resize(struct agent_exec *exec, uint32_t cols, uint32_t rows)
+{
+	size_t frame;
+
+	if (!exec->has_slot)
+		return;
+	frame = frame_begin(&exec->agent->out, PROTO_RESIZE, 0, exec->handle);
+	frame_put_u32(&exec->agent->out, cols);
+	frame_put_u32(&exec->agent->out, rows);
+	frame_end(&exec->agent->out, frame);
+	agent_flush(exec->agent);
 }
 
 void agent_exec_signal(struct agent_exec *exec, int signal)

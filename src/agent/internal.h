@@ -16,9 +16,11 @@ static_assert(1u << SLOT_BITS == PROTO_HANDLES_MAX, "a handle is a generation an
 struct agent_waiter {
 	int event_fd;
 	bool done;
-	struct err err;			   /* num 0: it worked */
-	uint8_t request;		   /* calls: PROTO_PING, PROTO_FREEZE, … */
-	struct agent_activity activity;	   /* the answer to PROTO_ASK_ACTIVITY */
+	struct err err;			  /* num 0: it worked */
+	uint8_t request;		  /* calls: PROTO_PING, PROTO_FREEZE, … */
+	struct agent_activity activity;	  /* the answer to PROTO_ASK_ACTIVITY */
+	struct agent_terminal *terminals; /* … to PROTO_ASK_TERMINALS; the caller's to free */
+	size_t n_terminals;
 	uint64_t token;			   /* calls */
 	struct agent_waiter *next, **link; /* calls: in agent->calls while not done */
 };

@@ -2,6 +2,9 @@
 #include "agent/message.h"
 
 #include <errno.h>
+#include <string.h>
+
+#include "agent/agent.h"
 
 #define TEXT_MAX 4096u /* a message or a name; longer ones are no mistake but an attack */
 
@@ -75,6 +78,41 @@ static void parse_state(struct frame_reader *r, struct agent_message *m)
 	m->state.duration_ms = get_count(r);
 }
 
+void agent_message_terminal(struct frame_reader *r, struct agent_terminal *ret)
+{
+	struct frame_slice id = frame_get_string(r, PROTO_EXEC_ID_MAX);
+
+	*ret = (struct agent_terminal){ 0 };
+	memcpy(ret->exec_id, id.data, id.len);
+	if (strlen(ret->exec_id) != id.len)
+		r->bad = true;
+	ret->age_ms = get_count(r);
+	ret->output_bytes = get_count(r);
+	ret->cols = frame_get_u32(r);
+	ret->rows = frame_get_u32(r);
+	if (ret->cols > PROTO_TTY_SIZE_MAX || ret->rows > PROTO_TTY_SIZE_MAX)
+		r->bad = true;
+	ret->busy = get_bool(r);
+}
+
+static void parse_terminals(struct frame_reader *r, struct agent_message *m)
+{
+	struct agent_terminal one;
+	struct frame_reader entries;
+
+	m->terminals.token = frame_get_u64(r);
+	m->terminals.n = frame_get_u32(r);
+	m->terminals.entries = frame_get_rest(r);
+	entries = (struct frame_reader){ .data = (const uint8_t *)m->terminals.entries.data,
+					 .left = m->terminals.entries.len };
+	if (m->terminals.n > PROTO_TERMINALS_MAX)
+		r->bad = true;
+	for (uint32_t i = 0; i < m->terminals.n && !r->bad && !entries.bad; i++)
+		agent_message_terminal(&entries, &one);
+	if (!frame_done(&entries))
+		r->bad = true;
+}
+
 static void parse_payload(struct frame_reader *r, struct agent_message *m)
 {
 	switch (m->type) {
@@ -93,6 +131,9 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 		m->activity.token = frame_get_u64(r);
 		m->activity.running = frame_get_u32(r);
 		m->activity.quiet_ms = frame_get_u64(r);
+		break;
+	case PROTO_TERMINALS:
+		parse_terminals(r, m);
 		break;
 	case PROTO_STARTED:
 		m->started_pid = frame_get_u32(r);

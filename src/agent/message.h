@@ -27,6 +27,11 @@ struct agent_message {
 			uint64_t token, quiet_ms;
 			uint32_t running;
 		} activity;
+		struct {
+			uint64_t token;
+			uint32_t n;
+			struct frame_slice entries; /* agent_message_terminal */
+		} terminals;
 		uint32_t started_pid;
 		struct {
 			uint32_t reason; /* enum proto_failure, or a number this side does not know
@@ -58,6 +63,10 @@ struct agent_message {
 		uint64_t input_window;
 	};
 };
+
+struct agent_terminal;
+/* The next of TERMINALS' entries, which are well-formed. */
+void agent_message_terminal(struct frame_reader *entries, struct agent_terminal *ret);
 
 /* 0, or -EBADMSG for an unknown type, a wrong length, or a value out of its range. Slices are
  * borrowed from the payload. */

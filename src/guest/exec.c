@@ -47,17 +47,29 @@ struct exec *exec_find(struct guest *guest, const char *id)
 	return NULL;
 }
 
-uint32_t exec_activity(const struct guest *guest, uint64_t *ret_quiet_ms)
+static bool is_running(struct exec *exec, int64_t now_ms)
 {
-	int64_t last_ms = 0;
+	if (exec->phase == EXEC_ENDED || exec->phase == EXEC_FAILED)
+		return false;
+	if (exec->tty && !terminal_is_busy(exec))
+		return false;
+	exec->busy_ms = now_ms;
+	return true;
+}
+
+uint32_t exec_activity(struct guest *guest, uint64_t *ret_quiet_ms)
+{
+	int64_t now_ms = clock_boottime_ms(), last_ms = 0;
 	uint32_t running = 0;
 
-	for (const struct exec *exec = guest->execs; exec; exec = exec->next) {
+	for (struct exec *exec = guest->execs; exec; exec = exec->next) {
+		running += is_running(exec, now_ms);
 		if (exec->phase == EXEC_ENDED && exec->ended_ms > last_ms)
 			last_ms = exec->ended_ms;
-		running += exec->phase != EXEC_ENDED && exec->phase != EXEC_FAILED;
+		if (exec->tty && exec->busy_ms > last_ms)
+			last_ms = exec->busy_ms;
 	}
-	*ret_quiet_ms = (uint64_t)(clock_boottime_ms() - last_ms);
+	*ret_quiet_ms = (uint64_t)(now_ms - last_ms);
 	return running;
 }
 
@@ -117,6 +129,9 @@ static struct exec *exec_new(struct guest *guest, const struct exec_request *req
 	exec->status.fd = exec->cgroup_fd = -1;
 	exec->with_stdin = req->with_stdin;
 	exec->is_file = req->is_file;
+	exec->tty = req->tty;
+	exec->login_shell = req->tty && req->command[0] == '\0';
+	exec->size = req->size;
 	exec->started_ms = clock_boottime_ms();
 	exec->deadline_ms = INT64_MAX;
 	if (req->timeout_ms > 0 && req->timeout_ms < (uint64_t)(INT64_MAX - exec->started_ms))
@@ -125,6 +140,8 @@ static struct exec *exec_new(struct guest *guest, const struct exec_request *req
 		exec->streams[i].exec = exec;
 		exec->streams[i].pipe.fd = exec->streams[i].log.fd = -1;
 	}
+	if (exec->tty)
+		exec->streams[1].ended = exec->streams[1].draining = true;
 	input_begin(&exec->input, &guest->poller, -1);
 	exec->prev = guest->last_exec;
 	if (exec->prev)
@@ -165,6 +182,17 @@ static int make_pipe(int pair[2], int our_end)
 	return 0;
 }
 
+/* Both ways of a terminal: its master at our ends, its slave once, at the command's. */
+static int make_terminal(const struct guest *guest, struct pipes *p, struct terminal_size size)
+{
+	int r = terminal_make(guest->devpts_fd, size, &p->out[0], &p->out[1]);
+
+	if (r < 0)
+		return r;
+	p->in[1] = fcntl(p->out[0], F_DUPFD_CLOEXEC, 0);
+	return p->in[1] < 0 ? -errno : make_pipe(p->status, 0);
+}
+
 static int make_pipes(struct pipes *p, bool with_stdin)
 {
 	int r = with_stdin ? make_pipe(p->in, 1) : 0;
@@ -188,7 +216,7 @@ static int open_logs(struct exec *exec, uint64_t cap)
 	if (dir < 0)
 		return -errno;
 	r = capture_open(&exec->streams[0].log, dir, "stdout", cap);
-	if (r == 0)
+	if (r == 0 && !exec->tty)
 		r = capture_open(&exec->streams[1].log, dir, "stderr", cap);
 	close(dir);
 	return r;
@@ -213,9 +241,11 @@ static int launch(struct exec *exec, const struct exec_request *req, struct pipe
 	struct guest *guest = exec->guest;
 	const struct exec_child child = {
 		.request = req,
-		.stdin_fd = req->with_stdin ? p->in[0] : guest->null_fd,
+		.stdin_fd = req->tty	      ? p->out[1]
+			    : req->with_stdin ? p->in[0]
+					      : guest->null_fd,
 		.stdout_fd = p->out[1],
-		.stderr_fd = p->err[1],
+		.stderr_fd = req->tty ? p->out[1] : p->err[1],
 		.status_fd = p->status[1],
 	};
 
@@ -226,7 +256,8 @@ static int launch(struct exec *exec, const struct exec_request *req, struct pipe
 		return -errno;
 	poller_add(&guest->poller, &exec->status, STEAL_FD(p->status[0]), EPOLLIN, on_status, exec);
 	output_begin(&exec->streams[0], exec, STEAL_FD(p->out[0]), req->is_file);
-	output_begin(&exec->streams[1], exec, STEAL_FD(p->err[0]), req->is_file);
+	if (!req->tty)
+		output_begin(&exec->streams[1], exec, STEAL_FD(p->err[0]), req->is_file);
 	input_begin(&exec->input, &guest->poller, STEAL_FD(p->in[1]));
 	return 0;
 }
@@ -239,7 +270,8 @@ static int prepare_and_launch(struct exec *exec, const struct exec_request *req)
 	int r = req->is_file ? 0 : open_logs(exec, req->log_cap);
 
 	if (r == 0)
-		r = make_pipes(&p, req->with_stdin);
+		r = req->tty ? make_terminal(exec->guest, &p, req->size)
+			     : make_pipes(&p, req->with_stdin);
 	if (r == 0) {
 		r = cgroup_make(exec->guest->cgroup_fd, exec->id);
 		if (r >= 0) {
@@ -271,6 +303,8 @@ static bool refused(struct guest *guest, const struct exec_request *req, struct 
 		*f = (struct exec_failure){ PROTO_FAIL_LIMIT,
 					    "too many earlier commands still have "
 					    "processes running in the background" };
+	else if (req->tty && terminals_open(guest) >= req->terminals_max)
+		*f = (struct exec_failure){ PROTO_FAIL_LIMIT, "too many terminals are open" };
 	else
 		return false;
 	return true;

@@ -21,6 +21,7 @@
 #include "guest/input.h"
 #include "guest/output.h"
 #include "guest/poller.h"
+#include "guest/terminal.h"
 #include "proto/frame.h"
 
 struct guest;
@@ -37,6 +38,9 @@ struct exec_failure {
 struct exec_request {
 	char *exec_id, *user, *cwd, *command; /* user and cwd may be "" */
 	uint64_t timeout_ms, log_cap;
+	bool tty; /* in a terminal, unless so many are open; an empty command is a login shell */
+	struct terminal_size size;
+	uint32_t terminals_max;
 	bool with_stdin;
 	char **env; /* NULL-terminated */
 	/* FILE: what to do; then there are no cwd, command, env, log and timeout. */
@@ -56,6 +60,10 @@ struct exec {
 	struct output streams[2];
 	bool with_stdin;
 	bool is_file;
+	bool tty;	  /* streams[0] is its terminal, streams[1] is nothing */
+	bool login_shell; /* of a terminal */
+	struct terminal_size size;
+	int64_t busy_ms; /* when the terminal was last seen to run something */
 	struct input input;
 	int64_t started_ms, ended_ms, deadline_ms; /* CLOCK_BOOTTIME; no deadline: INT64_MAX */
 	bool timed_out, out_of_memory;
@@ -75,8 +83,8 @@ struct output *exec_stream(struct exec *exec, int stream);
 /* SIGKILL kills the whole cgroup; others go to the command's process group. */
 void exec_signal(struct exec *exec, int signal);
 uint64_t exec_duration_ms(const struct exec *exec);
-/* How many have not ended, and for how long that has been none. */
-uint32_t exec_activity(const struct guest *guest, uint64_t *ret_quiet_ms);
+/* How many run (of terminals those that are busy), and for how long that has been none. */
+uint32_t exec_activity(struct guest *guest, uint64_t *ret_quiet_ms);
 /* Called by output.c when a stream has logged what its pipe held at the end, or reached its end. */
 void exec_output_progress(struct exec *exec);
 /* Collects every child that has ended, ours and orphans. */
@@ -92,6 +100,6 @@ void exec_request_clear(struct exec_request *request);
 /* exec_child.c: turns the cloned child into the command. Writes why not to status_fd. */
 struct exec_child {
 	const struct exec_request *request;
-	int stdin_fd, stdout_fd, stderr_fd, status_fd;
+	int stdin_fd, stdout_fd, stderr_fd, status_fd; /* the first three may be one terminal */
 };
 void exec_child_run(const struct exec_child *child) __attribute__((noreturn));

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@
 #define OPEN_FILES_SOFT 1024
 #define OPEN_FILES_HARD 524288
 #define STATUS_FD	3
+#define TERM_DEFAULT	"xterm-256color"
 
 static void fail(uint32_t reason, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
@@ -109,16 +111,19 @@ static void read_etc(const char *path, struct buf *out)
 }
 
 /* /dev/stderr and its like are opened anew, with the rights of whoever opens: a pipe is then the
- * user's own. What is no pipe (/dev/null) is left as it is. */
+ * user's own, and so is a terminal, whose group stays tty's. Anything else (/dev/null) is left as
+ * it is. */
 static void own_streams(const struct user *user)
 {
 	struct stat st;
 
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
-		    fchown(fd, user->uid, user->gid) < 0)
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		bool pipe = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+
+		if ((pipe || isatty(fd)) && fchown(fd, user->uid, pipe ? user->gid : (gid_t)-1) < 0)
 			fail(PROTO_FAIL_RESOURCES, "cannot hand the command its streams: %s",
 			     strerrordesc_np(errno));
+	}
 }
 
 static void become_user(const char *name, struct user *user, struct buf *passwd, struct buf *group)
@@ -184,13 +189,15 @@ static bool is_set(char *const *env, const char *entry)
 }
 
 /* What a login would set, under what the request sets. */
-static char **make_env(char *const *asked, const struct user *user)
+static char **make_env(char *const *asked, const struct user *user, bool tty)
 {
 	char *const login[] = {
 		xstrdup("PATH=" PATH_DEFAULT),	    xasprintf("HOME=%s", user->home),
 		xasprintf("USER=%s", user->name),   xasprintf("LOGNAME=%s", user->name),
 		xasprintf("SHELL=%s", user->shell), xstrdup("LANG=C.UTF-8"),
+		xstrdup("TERM=" TERM_DEFAULT), /* the last one: only in a terminal */
 	};
+	const size_t n_login = ARRAY_SIZE(login) - (tty ? 0 : 1);
 	size_t n = 0;
 	char **env;
 
@@ -202,7 +209,7 @@ static char **make_env(char *const *asked, const struct user *user)
 	}
 	env = xcalloc(n + ARRAY_SIZE(login) + 1, sizeof(*env));
 	memcpy(env, asked, n * sizeof(*env));
-	for (size_t i = 0; i < ARRAY_SIZE(login); i++)
+	for (size_t i = 0; i < n_login; i++)
 		if (!is_set(asked, login[i]))
 			env[n++] = login[i];
 	return env;
@@ -210,13 +217,15 @@ static char **make_env(char *const *asked, const struct user *user)
 
 /* ---- the command ---- */
 
-static void run_shell(char *command, char *const *env)
+/* login: as a login shell, which reads what its user has set up, and no command. */
+static void run_shell(char *command, char *const *env, bool login)
 {
 	static const char *const shells[] = { "/bin/bash", "/bin/sh" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
-		char *argv[] = { xstrdup(strrchr(shells[i], '/') + 1), xstrdup("-c"), command,
-				 NULL };
+		const char *name = strrchr(shells[i], '/') + 1;
+		char *argv[] = { login ? xasprintf("-%s", name) : xstrdup(name),
+				 login ? NULL : xstrdup("-c"), command, NULL };
 
 		execve(shells[i], argv, env);
 		if (errno == E2BIG)
@@ -261,10 +270,14 @@ void exec_child_run(const struct exec_child *child)
 	reset_limits();
 	if (setsid() < 0)
 		fail(PROTO_FAIL_RESOURCES, "cannot start a session: %s", strerrordesc_np(errno));
+	if (req->tty && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+		fail(PROTO_FAIL_RESOURCES, "cannot take the terminal over: %s",
+		     strerrordesc_np(errno));
 	become_user(req->user[0] ? req->user : DEFAULT_USER, &user, &passwd, &group);
 	enter_cwd(req->is_file ? "" : req->cwd, &user);
 	if (req->is_file)
 		run_file(&req->file, &passwd, &group);
-	run_shell(req->command, make_env(req->env, &user));
+	run_shell(req->command, make_env(req->env, &user, req->tty),
+		  req->tty && req->command[0] == '\0');
 	_exit(127);
 }

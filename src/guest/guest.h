@@ -25,6 +25,7 @@ struct guest {
 	int exec_dir_fd; /* the logs' directory, on the disk */
 	int cgroup_fd;	 /* parent of the execs' groups */
 	int null_fd;
+	int devpts_fd;
 	int random_fd;
 	struct identity_files identity_files;
 	uint64_t epoch; /* of the last HELLO that gave an identity */

@@ -142,6 +142,9 @@ static void boot(struct guest *guest)
 	guest->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (guest->null_fd < 0)
 		init_fatal("cannot open /dev/null: %s", strerrordesc_np(errno));
+	guest->devpts_fd = terminal_open_devpts();
+	if (guest->devpts_fd < 0)
+		init_fatal("cannot open devpts: %s", strerrordesc_np(-guest->devpts_fd));
 	guest->random_fd = identity_open_random();
 	if (guest->random_fd < 0)
 		init_fatal("cannot open /dev/urandom: %s", strerrordesc_np(-guest->random_fd));
@@ -209,7 +212,7 @@ static void run(struct guest *guest)
 int main(void)
 {
 	static struct guest guest = {
-		.cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1, .random_fd = -1
+		.cgroup_fd = -1, .exec_dir_fd = -1, .null_fd = -1, .devpts_fd = -1, .random_fd = -1
 	};
 
 	if (getpid() != 1) {

@@ -9,6 +9,8 @@
 #include "guest/guest.h"
 
 #define DIRECT_PIPE_BYTES (256 * 1024)
+/* More than a terminal's driver holds: what comes after it is somebody else's, who kept it open. */
+#define TERMINAL_HELD_MAX (1024u * 1024)
 
 /* How much may be read now without dropping what a follower with back-pressure still needs. */
 static size_t allowance(const struct output *o)
@@ -19,12 +21,18 @@ static size_t allowance(const struct output *o)
 	return room < chunk ? (size_t)room : chunk;
 }
 
+/* What the pipe held when its command ended is logged. */
+static void end_drain(struct output *o)
+{
+	o->drain_left = 0;
+	exec_output_progress(o->exec);
+}
+
 static void end_stream(struct output *o)
 {
 	poller_close(&o->exec->guest->poller, &o->pipe);
 	o->ended = true;
-	o->drain_left = 0;
-	exec_output_progress(o->exec);
+	end_drain(o);
 }
 
 /* Moves one chunk; false when there is nothing to do now. */
@@ -41,8 +49,11 @@ static bool move_chunk(struct output *o)
 		return false;
 	}
 	n = read(o->pipe.fd, guest->chunk, allowed);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		if (o->exec->tty && o->drain_left > 0)
+			end_drain(o);
 		return false;
+	}
 	if (n <= 0) {
 		end_stream(o);
 		return false;
@@ -51,7 +62,7 @@ static bool move_chunk(struct output *o)
 	if (o->draining && o->drain_left > 0) {
 		o->drain_left -= (size_t)n < o->drain_left ? (size_t)n : o->drain_left;
 		if (o->drain_left == 0)
-			exec_output_progress(o->exec);
+			end_drain(o);
 	}
 	return true;
 }
@@ -110,7 +121,11 @@ void output_drain(struct output *o)
 	o->draining = true;
 	if (o->ended || o->direct)
 		return;
-	if (ioctl(o->pipe.fd, FIONREAD, &held) == 0 && held > 0)
+	/* A terminal does not count what its driver holds, but hands it all out before it says that
+	 * there is nothing. */
+	if (o->exec->tty)
+		o->drain_left = TERMINAL_HELD_MAX;
+	else if (ioctl(o->pipe.fd, FIONREAD, &held) == 0 && held > 0)
 		o->drain_left = (size_t)held;
 	while (o->drain_left > 0 && move_chunk(o))
 		;

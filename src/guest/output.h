@@ -1,5 +1,6 @@
 /*
- * One output stream of an exec: the pipe the command writes to and the log it ends up in.
+ * One output stream of an exec: the pipe (or the terminal's master) the command writes to and the
+ * log it ends up in.
  *
  * The pipe is read whenever it has something, unless a follower asked for back-pressure and the log
  * would drop bytes that it has not been sent: then the pipe is left alone (output_check) until the

@@ -147,6 +147,21 @@ static bool handle_ask_activity(struct session *s, struct frame_reader *r)
 	return true;
 }
 
+static bool handle_ask_terminals(struct session *s, struct frame_reader *r)
+{
+	struct buf *out = &s->guest->channel.out;
+	uint64_t token = frame_get_u64(r);
+	size_t frame;
+
+	if (!frame_done(r))
+		return false;
+	frame = frame_begin(out, PROTO_TERMINALS, 0, 0);
+	frame_put_u64(out, token);
+	terminals_put(s->guest, out);
+	frame_end(out, frame);
+	return true;
+}
+
 static bool handle_clock(struct frame_reader *r)
 {
 	uint64_t unix_us = frame_get_u64(r);
@@ -176,6 +191,15 @@ static char **get_env(struct frame_reader *r)
 			r->bad = true;
 	}
 	return env;
+}
+
+static struct terminal_size get_size(struct frame_reader *r)
+{
+	uint32_t cols = frame_get_u32(r), rows = frame_get_u32(r);
+
+	if (cols < 1 || cols > PROTO_TTY_SIZE_MAX || rows < 1 || rows > PROTO_TTY_SIZE_MAX)
+		r->bad = true;
+	return (struct terminal_size){ .cols = (uint16_t)cols, .rows = (uint16_t)rows };
 }
 
 /* The follows of an EXEC: both streams from their beginning. */
@@ -219,7 +243,12 @@ static bool handle_exec(struct session *s, const struct proto_header *header,
 	credit[0] = frame_get_u64(r);
 	credit[1] = frame_get_u64(r);
 	req.env = get_env(r);
-	req.with_stdin = header->flags & PROTO_EXEC_STDIN;
+	req.tty = header->flags & PROTO_EXEC_TTY;
+	req.with_stdin = req.tty || (header->flags & PROTO_EXEC_STDIN);
+	if (req.tty) {
+		req.size = get_size(r);
+		req.terminals_max = frame_get_u32(r);
+	}
 	good = frame_done(r) && !handle_find(s, header->handle);
 	if (good && handle_available(s, header->handle, &failure))
 		exec = exec_start(s->guest, &req, &failure);
@@ -330,6 +359,18 @@ static bool handle_input(struct session *s, uint32_t id, struct frame_reader *r)
 	return input_take(&h->exec->input, offset, bytes.data, bytes.len);
 }
 
+static bool handle_resize(struct session *s, uint32_t id, struct frame_reader *r)
+{
+	struct handle *h = handle_find(s, id);
+	struct terminal_size size = get_size(r);
+
+	if (!frame_done(r))
+		return false;
+	if (h)
+		terminal_resize(h->exec, size);
+	return true;
+}
+
 static bool handle_signal(struct session *s, uint32_t id, struct frame_reader *r)
 {
 	struct handle *h = handle_find(s, id);
@@ -371,6 +412,8 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_thaw(s, r);
 	case PROTO_ASK_ACTIVITY:
 		return s->greeted && handle_ask_activity(s, r);
+	case PROTO_ASK_TERMINALS:
+		return s->greeted && handle_ask_terminals(s, r);
 	case PROTO_EXEC:
 		return s->greeted && handle_exec(s, header, r);
 	case PROTO_FILE:
@@ -383,6 +426,8 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_credit(s, header->handle, r);
 	case PROTO_INPUT:
 		return s->greeted && handle_input(s, header->handle, r);
+	case PROTO_RESIZE:
+		return s->greeted && handle_resize(s, header->handle, r);
 	case PROTO_SIGNAL:
 		return s->greeted && handle_signal(s, header->handle, r);
 	case PROTO_INPUT_CLOSE:
