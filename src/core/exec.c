@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/terminal.h"
 
 #define MINUTE_MS	 60000LL
 #define CONNECT_ATTEMPTS 3
@@ -283,6 +284,8 @@ static bool find_or_attach(void *arg)
 		finder_end(f, NULL);
 	else
 		f->view = exec_view_attach(f->sb, f->exec_id, true, &events, f);
+	if (f->view)
+		f->view->terminal = core_terminal_id_valid(f->exec_id);
 	return true;
 }
 
@@ -301,8 +304,6 @@ static int find_command(struct sandbox *sb, const char *exec_id, struct err *err
 	bool done;
 	int r;
 
-	if (!exec_id_valid(exec_id))
-		return exec_not_found(exec_id, err);
 	pthread_mutex_init(&f.lock, NULL);
 	pthread_cond_init(&f.changed, NULL);
 	r = exec_with_channel(sb, find_or_attach, &f, err);
@@ -404,6 +405,8 @@ int core_exec_input(struct core *core, const struct principal *who, const char *
 		.close_after = close_after,
 	};
 
+	if (!exec_id_valid(exec_id))
+		return exec_not_found(exec_id, err);
 	if (len > (size_t)core->limits.request_body_bytes)
 		return err_set(err, -EINVAL, "input has %zu bytes, the limit is %lld", len,
 			       (long long)core->limits.request_body_bytes);
@@ -413,7 +416,15 @@ int core_exec_input(struct core *core, const struct principal *who, const char *
 int core_exec_signal(struct core *core, const struct principal *who, const char *sandbox_id,
 		     const char *exec_id, int signal, struct err *err)
 {
-	struct request request = { .exec_id = exec_id, .signal = signal };
+	if (!exec_id_valid(exec_id))
+		return exec_not_found(exec_id, err);
+	return exec_signal_any(core, who, sandbox_id, exec_id, signal, err);
+}
+
+int exec_signal_any(struct core *core, const struct principal *who, const char *sandbox_id,
+		    const char *id, int signal, struct err *err)
+{
+	struct request request = { .exec_id = id, .signal = signal };
 
 	if (signal < 1 || signal > SIGRTMAX)
 		return err_set(err, -EINVAL, "signal %d is not from 1 to %d", signal, SIGRTMAX);

@@ -35,6 +35,9 @@ int exec_with_channel(struct sandbox *sb, with_channel_fn fn, void *arg, struct 
 int exec_check_output_max(const struct core *core, uint64_t max, uint64_t *ret_max,
 			  struct err *err);
 bool exec_id_valid(const char *id);
+/* [worker] Signals a command or a terminal. */
+int exec_signal_any(struct core *core, const struct principal *who, const char *sandbox_id,
+		    const char *id, int signal, struct err *err);
 int exec_not_found(const char *exec_id, struct err *err);
 
 /* What an exit is for callers: 128 + signal, 124 for a timeout. */

@@ -94,6 +94,7 @@ struct exec_view *exec_view_start(struct sandbox *sb, const struct agent_exec_sp
 
 	view->owner = true;
 	view->command = xstrdup(spec->command);
+	view->terminal = spec->tty != NULL;
 	view->backpressure = spec->backpressure;
 	view->input.open = spec->stdin_open;
 	view->streams[0] =
@@ -101,7 +102,8 @@ struct exec_view *exec_view_start(struct sandbox *sb, const struct agent_exec_sp
 	view->streams[1] =
 		(struct exec_view_stream){ .following = true, .credit = spec->stderr_credit };
 	expect_answer(view);
-	exec_span_begin(sb, spec->exec_id);
+	if (!view->terminal)
+		exec_span_begin(sb, spec->exec_id);
 	view->handle = agent_exec_start(sb->agent, spec, &handle_events, view);
 	return view;
 }
@@ -117,6 +119,27 @@ struct exec_view *exec_view_attach(struct sandbox *sb, const char *exec_id, bool
 	if (sb->agent)
 		view->handle = agent_exec_attach(sb->agent, exec_id, &handle_events, view);
 	return view;
+}
+
+void exec_view_take(struct exec_view *view, const struct exec_view_events *events, void *arg,
+		    const struct err *why)
+{
+	const struct exec_view_events *events_before = view->events;
+	void *arg_before = view->arg;
+	struct sandbox *sb = view->sandbox;
+
+	view->events = events;
+	view->arg = arg;
+	view->found = view->exited = false;
+	view->streams[0].following = view->streams[1].following = false;
+	loop_timer_remove(STEAL(view->answer_timer));
+	agent_exec_free(STEAL(view->handle));
+	if (!view->suspended)
+		expect_answer(view);
+	if (sb->agent)
+		view->handle = agent_exec_attach(sb->agent, view->exec_id, &handle_events, view);
+	if (events_before && events_before->ended)
+		events_before->ended(arg_before, why);
 }
 
 void exec_view_follow(struct exec_view *view, int stream, uint64_t offset, uint64_t credit)
@@ -183,7 +206,7 @@ size_t exec_views_running(const struct sandbox *sb)
 	size_t n = 0;
 
 	for (const struct exec_view *view = sb->views; view; view = view->next)
-		n += view->owner && !view->exited;
+		n += view->owner && !view->exited && !view->terminal;
 	return n;
 }
 
@@ -251,6 +274,8 @@ static void on_input_window(void *arg, uint64_t may_send_up_to)
 		in->base = consumed;
 	}
 	input_pump(view);
+	if (view->events && view->events->input_moved)
+		view->events->input_moved(view->arg);
 }
 
 /* A new channel: the guest says how much it has got. */
@@ -318,6 +343,8 @@ static void on_state(void *arg, const struct agent_exec_state *state)
 	/* A command that was started on a channel that broke at once is found by attaching. */
 	if (!again && view->events && view->events->started)
 		view->events->started(view->arg);
+	else if (view->events && view->events->input_moved)
+		view->events->input_moved(view->arg);
 }
 
 static void on_data(void *arg, int stream, uint64_t offset, const void *data, size_t len)
@@ -353,7 +380,7 @@ static void on_exited(void *arg, const struct agent_exit *exit)
 		return;
 	sandbox_touch(view->sandbox); /* not idle while it ran */
 	view->exited = true;
-	if (view->owner)
+	if (view->owner && !view->terminal)
 		exec_span_end(view->sandbox, view->exec_id);
 	view->exit = *exit;
 	tell_ended(view, NULL);
@@ -371,7 +398,7 @@ static void on_failed(void *arg, const struct err *err)
 	struct err lost = ERR_INIT;
 
 	/* It was to be started on a channel that broke, and attaching to it has not found it. */
-	if (view->owner && !view->found && str_eq(err->code, "exec_not_found")) {
+	if (view->owner && !view->found && !view->terminal && str_eq(err->code, "exec_not_found")) {
 		err_code(&lost, -EPIPE, "agent_gone",
 			 "the channel to the sandbox's agent broke before the command was started");
 		err_hint(&lost, "run it again");

@@ -20,6 +20,8 @@ struct exec_view_events {
 	void (*gap)(void *arg, int stream, uint64_t from, uint64_t to);
 	void (*exited)(void *arg, const struct agent_exit *exit);
 	void (*ended)(void *arg, const struct err *err);
+	void (*input_moved)(
+		void *arg); /* the command has taken some, or there is a channel again */
 	/* The sandbox is paused: time stands still for the command. It may still be detached. */
 	void (*suspended)(void *arg);
 	void (*resumed)(void *arg);
@@ -50,6 +52,7 @@ struct exec_view {
 	const struct exec_view_events *events; /* NULL: a keeper */
 	void *arg;
 	bool owner;
+	bool terminal; /* of a terminal: alone it keeps no sandbox awake (terminal.c) */
 	bool backpressure;
 	bool found; /* STARTED or STATE came once */
 	bool ran_when_found;
@@ -77,10 +80,15 @@ struct exec_view *exec_view_start(struct sandbox *sb, const struct agent_exec_sp
 /* Looks at a command by its id; follow streams in `started`. */
 struct exec_view *exec_view_attach(struct sandbox *sb, const char *exec_id, bool owner,
 				   const struct exec_view_events *events, void *arg);
+/* Another consumer takes the place of the one there may be, for whom it ends because of why, and
+ * begins as if it had just attached. */
+void exec_view_take(struct exec_view *view, const struct exec_view_events *events, void *arg,
+		    const struct err *why);
 /* From the offset on, with this credit, which replaces what there was. */
 void exec_view_follow(struct exec_view *view, int stream, uint64_t offset, uint64_t credit);
 void exec_view_credit(struct exec_view *view, int stream, uint64_t bytes);
-/* The consumer leaves: the view becomes a keeper or goes away. NULL is fine. */
+/* The consumer leaves: the view becomes a keeper, for which the command is not held back, or goes
+ * away. NULL is fine. */
 void exec_view_detach(struct exec_view *view);
 int64_t exec_view_duration_ms(const struct exec_view *view);
 
@@ -90,7 +98,7 @@ int exec_view_input(struct exec_view *view, const void *data, size_t len, bool c
 
 /* The one that keeps this command, or NULL. */
 struct exec_view *exec_view_owner(struct sandbox *sb, const char *exec_id);
-size_t exec_views_running(const struct sandbox *sb);
+size_t exec_views_running(const struct sandbox *sb); /* without terminals */
 
 /* connect.c: the sandbox is paused: views stay without their timers until they attach again. */
 void exec_views_suspend(struct sandbox *sb);

@@ -2,8 +2,9 @@
  * Who is paused without being asked: sandboxes that nobody uses, and those whose deadline comes and
  * which are to be paused then instead of destroyed.
  *
- * Idle is one in which no command runs, to which no call, stream or preview is connected, of which
- * no file is read or written, and for which no call came for its idle_pause_minutes. What runs in it is known by its views, and,
+ * Idle is one in which no command runs, to which no call, stream, terminal or preview is connected,
+ * of which no file is read or written, and for which no call came for its idle_pause_minutes. A
+ * shell that was left alone at its prompt is no command that runs. What runs is known by its views, and,
  * because an earlier daemon may have started commands too, by asking its agent once more before it
  * is paused.
  *
@@ -41,11 +42,12 @@ static bool unused_for_long(const struct sandbox *sb, int64_t now)
 	       now - sb->used_boottime_ms >= sb->idle_pause_ms;
 }
 
-/* Loop's thread: a command runs, somebody looks at one, or at what it serves. */
+/* Loop's thread: a command runs, somebody looks at one, or at what it serves. Of a terminal that
+ * nobody looks at, the guest knows whether it is busy. */
 static bool is_busy(const struct sandbox *sb)
 {
 	for (const struct exec_view *view = sb->views; view; view = view->next) {
-		if (view->events || !view->exited)
+		if (view->events || (!view->exited && !view->terminal))
 			return true;
 	}
 	return sb->n_previews > 0 || sb->n_transfers > 0;

@@ -35,8 +35,11 @@ struct core_limits {
 	int64_t labels_max;	 /* per sandbox */
 	int64_t label_bytes_max; /* of a key or a value */
 	int64_t exec_timeout_ms_default;
-	int64_t exec_running_max; /* per sandbox */
-	int64_t exec_log_bytes;	  /* per stream, kept in the guest */
+	int64_t exec_running_max;      /* per sandbox */
+	int64_t exec_log_bytes;	       /* per stream, kept in the guest */
+	int64_t terminals_per_sandbox; /* open at once */
+	int64_t terminal_log_bytes;    /* of one, kept in the guest */
+	int64_t terminal_replay_bytes; /* shown to who joins without saying from where */
 	int64_t output_bytes_rest, output_bytes_mcp, output_bytes_max; /* per stream in an answer */
 	int64_t mcp_exec_wait_ms; /* foreground exec over MCP answers within this */
 	int64_t request_body_bytes;
