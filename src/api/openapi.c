@@ -71,7 +71,11 @@ static json_t *responses(const struct op *op)
 	json_t *json = json_object(), *success;
 	char status[8];
 
-	success = response(op->title, "application/json", ops_output_schema(op, OP_SURFACE_REST));
+	success = op->rest_status == 101
+			  ? json_pack("{s:s}", "description",
+				      "A WebSocket (RFC 6455), protocol skerry.terminal")
+			  : response(op->title, "application/json",
+				     ops_output_schema(op, OP_SURFACE_REST));
 	if (op->bytes == OP_BYTES_OUT)
 		json_put(success, "content", bytes_content(op));
 	if (op->streams)

@@ -146,7 +146,7 @@ static void put_base64(json_t *json, const char *key, const struct buf *bytes)
 	json_put_str(json, key, buf_str(&text));
 }
 
-static void put_signal(json_t *json, int number)
+void exec_put_signal(json_t *json, int number)
 {
 	const char *name = number > 0 ? sigabbrev_np(number) : NULL;
 	char text[16];
@@ -177,7 +177,7 @@ json_t *exec_result_json(const struct core_exec_result *result, enum exec_output
 	}
 	json_put(json, "exit_code",
 		 result->running ? json_null() : json_integer(result->exit_code));
-	put_signal(json, result->running ? 0 : result->signal);
+	exec_put_signal(json, result->running ? 0 : result->signal);
 	json_put_int(json, "duration_ms", result->duration_ms);
 	json_put(json, "timed_out", json_boolean(result->timed_out));
 	json_put(json, "truncated", json_boolean(result->truncated));

@@ -21,5 +21,8 @@ struct exec_args {
 int exec_args_read(const struct op_call *call, struct exec_args *ret, struct err *err);
 void exec_args_clear(struct exec_args *args);
 
+/* "signal": "SIGKILL", or null for 0. */
+void exec_put_signal(json_t *json, int number);
+
 enum exec_output { EXEC_OUTPUT_NONE, EXEC_OUTPUT_TEXT, EXEC_OUTPUT_BASE64 };
 json_t *exec_result_json(const struct core_exec_result *result, enum exec_output output);

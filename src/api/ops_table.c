@@ -9,6 +9,7 @@
 #include "api/ops_table_files.h"
 #include "api/ops_table_network.h"
 #include "api/ops_table_preview.h"
+#include "api/ops_table_terminal.h"
 
 #include "base/str.h"
 
@@ -696,6 +697,39 @@ static const struct op table[] = {
 	  LIST(move_file_args),
 	  RESULTS(entry_results),
 	  .handler = op_move_file },
+	{ .name = "open_terminal",
+	  .title = "Open terminal",
+	  .scope = "exec",
+	  .summary = "A shell in a terminal, new or open already, over a WebSocket: "
+		     "docs/terminal.md.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/sandboxes/{id}/terminal",
+	  .rest_status = 101,
+	  .hints = OP_OPEN_WORLD,
+	  LIST(open_terminal_args),
+	  .handler = op_open_terminal },
+	{ .name = "list_terminals",
+	  .title = "List terminals",
+	  .scope = "sandbox:read",
+	  .summary = "The terminals that are open in a sandbox.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/sandboxes/{id}/terminals",
+	  .rest_status = 200,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  LIST(id_args),
+	  RESULTS(terminals_results),
+	  .handler = op_list_terminals },
+	{ .name = "end_terminal",
+	  .title = "End terminal",
+	  .scope = "exec",
+	  .summary = "Ends a terminal and everything that runs in it.",
+	  .rest_method = "DELETE",
+	  .rest_path = "/v1/sandboxes/{id}/terminals/{terminal_id}",
+	  .rest_status = 200,
+	  .hints = OP_DESTRUCTIVE,
+	  LIST(terminal_args),
+	  RESULTS(end_terminal_results),
+	  .handler = op_end_terminal },
 	{ .name = "list_images",
 	  .title = "List images",
 	  .scope = "sandbox:read",

@@ -16,6 +16,7 @@
 #include "api/problem.h"
 #include "api/rest_internal.h"
 #include "api/route.h"
+#include "api/terminal.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -213,8 +214,10 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	struct principal who;
 	struct rest_call *rc;
 	const char *sandbox;
+	const bool is_terminal = str_eq(route->op->name, "open_terminal");
 
-	if (auth_check_key(rest->config.core, req, &who, &err) < 0) {
+	if ((is_terminal ? terminal_check_key : auth_check_key)(rest->config.core, req, &who,
+								&err) < 0) {
 		files_refuse(rest->config.core, req, &err);
 		return;
 	}
@@ -237,6 +240,10 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	}
 	if (route->op->bytes) {
 		files_serve(rc);
+		return;
+	}
+	if (is_terminal) {
+		terminal_serve(rc, rest->config.loop);
 		return;
 	}
 	rc->accepts_stream = route->op->streams && rest_accepts_stream(http_header(req, "Accept"));

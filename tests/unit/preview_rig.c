@@ -1,12 +1,14 @@
 /*
- * The daemon's HTTP surface on the core without machines, for preview.test.mjs: what the tests
- *serve on loopback stands for the servers in a sandbox. Prints its URL, then answers commands, a
- *line each:
+ * The daemon's HTTP surface on the core without machines, for preview.test.mjs, where what the
+ *tests serve on loopback stands for the servers in a sandbox, and for terminal_socket.test.mjs.
+ *Prints its URL, then answers commands, a line each:
  *
  *	sign PORT MINUTES    a token
  *	expired PORT         a token that has expired
  *	open                 how many connections are under way
  *	end                  the sandbox ends
+ *	pause, resume        of its terminal
+ *	viewed               how many look at its terminal
  *
  * usage: preview_rig [--tls CERT KEY] [--domain DOMAIN]. Ends with its standard input.
  */
@@ -23,6 +25,7 @@
 #include "base/str.h"
 #include "fake_core.h"
 #include "fake_preview.h"
+#include "fake_terminal.h"
 #include "net/preview_token.h"
 
 #define QUEUE_MAX 1024 /* as the daemon's: a test asks a hundred times at once */
@@ -107,6 +110,17 @@ static void start(struct rig *rig)
 static void end_on_loop(void *arg)
 {
 	fake_previews_end();
+	fake_terminal_end();
+}
+
+static void pause_on_loop(void *arg)
+{
+	fake_terminal_pause(true);
+}
+
+static void resume_on_loop(void *arg)
+{
+	fake_terminal_pause(false);
 }
 
 static void answer(struct rig *rig, const char *line)
@@ -130,6 +144,11 @@ static void answer(struct rig *rig, const char *line)
 		puts(token);
 	} else if (str_eq(line, "open")) {
 		printf("%d\n", fake_previews_open());
+	} else if (str_eq(line, "viewed")) {
+		printf("%d\n", fake_terminals_viewed());
+	} else if (str_eq(line, "pause") || str_eq(line, "resume")) {
+		loop_call(rig->loop, line[0] == 'p' ? pause_on_loop : resume_on_loop, NULL);
+		puts(line);
 	} else if (str_eq(line, "end")) {
 		loop_call(rig->loop, end_on_loop, NULL);
 		puts("ended");
@@ -160,5 +179,5 @@ int main(int argc, char **argv)
 	fake_core_free(rig.core);
 	buf_clear(&rig.cert);
 	buf_clear(&rig.key);
-	return fake_previews_open() == 0 ? 0 : 1;
+	return fake_previews_open() == 0 && fake_terminals_viewed() == 0 ? 0 : 1;
 }
