@@ -9,8 +9,8 @@
 #include "cli/session.h"
 
 static const char *const client_choices[] = {
-	"claude-code", "vscode",    "cursor",	     "codex", "gemini",
-	"goose",       "langchain", "openai-agents", NULL,
+	"claude-code", "vscode", "cursor",    "codex",	       "gemini",
+	"goose",       "stdio",	 "langchain", "openai-agents", NULL,
 };
 
 static const struct cli_option config_options[] = {
@@ -19,7 +19,8 @@ static const struct cli_option config_options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "CLIENT",
 	  .choices = client_choices,
-	  .help = "claude-code, vscode, cursor, codex, gemini, goose, langchain, openai-agents" },
+	  .help = "claude-code, vscode, cursor, codex, gemini, goose, stdio, langchain, "
+		  "openai-agents" },
 	{ .name = "show-key",
 	  .type = CLI_FLAG,
 	  .help = "write the key itself instead of a reference to SKERRY_API_KEY" },

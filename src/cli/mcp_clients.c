@@ -98,6 +98,23 @@ static const struct mcp_client clients[] = {
 			  "     timeout: 300\n",
 	},
 	{
+		/* Claude Desktop and others that start their servers and send no headers. */
+		.name = "stdio",
+		.place = "the mcpServers of a client that starts its servers, such as Claude "
+			 "Desktop",
+		.key_reference = "PUT THE KEY HERE",
+		.config = " {\n"
+			  "   \"mcpServers\": {\n"
+			  "     \"skerry\": {\n"
+			  "       \"command\": \"skerry\",\n"
+			  "       \"args\": [\"mcp\"],\n"
+			  "       \"env\": { \"SKERRY_URL\": \"@SRV@\", \"SKERRY_API_KEY\": "
+			  "\"@KEY@\" }\n"
+			  "     }\n"
+			  "   }\n"
+			  " }\n",
+	},
+	{
 		.name = "langchain",
 		.place = "a Python program (pip install langchain-mcp-adapters)",
 		.key_reference = "SKERRY_API_KEY",
@@ -174,7 +191,9 @@ static void append_line(struct buf *out, const char *line, size_t len, const cha
 	while (len > 0) {
 		size_t taken = 5;
 
-		if (len >= 5 && str_starts(line, "@URL@")) {
+		if (len >= 5 && str_starts(line, "@SRV@")) {
+			append_quoted(out, url);
+		} else if (len >= 5 && str_starts(line, "@URL@")) {
 			append_quoted(out, url);
 			buf_append_str(out, "/mcp");
 		} else if (len >= 5 && str_starts(line, "@KEY@")) {

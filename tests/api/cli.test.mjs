@@ -468,7 +468,19 @@ describe('the rest', () => {
 		for (const client of ['langchain', 'openai-agents'])
 			for (const more of [[], ['--show-key']])
 				await run('python3', ['-c', 'import sys; compile(sys.argv[1], "config", "exec")', await config(client, ...more)]);
+		assert.deepEqual(JSON.parse(await (await skerry('mcp', 'config', '--client', 'stdio')).out).mcpServers.skerry, {
+			command: 'skerry', args: ['mcp'], env: { SKERRY_URL: daemon.url.replace(/\/$/, ''), SKERRY_API_KEY: 'PUT THE KEY HERE' },
+		});
 		assert.equal((await skerry('mcp', 'config')).code, 2);
+	});
+
+	test('mcp config: the documentation has what is printed', async () => {
+		const page = fs.readFileSync(path.join(repository, 'docs/mcp.md'), 'utf8');
+		const clients = [...page.matchAll(/\(`--client (\S+)`\):\n\n```\w+\n([^]*?)```/g)];
+
+		assert.equal(clients.length, 9);
+		for (const [, client, text] of clients)
+			assert.equal((await runSkerry(null, ['mcp', 'config', '--client', client])).out, text, client);
 	});
 
 	test('the key of a local server\'s file goes to this machine only', async () => {

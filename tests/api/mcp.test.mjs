@@ -468,6 +468,30 @@ describe('one sandbox, every surface', () => {
 		}
 	});
 
+	test('a legacy client that hangs up has cancelled nothing', { timeout: 120_000 }, async () => {
+		const name = 'hung-up-on';
+		const gone = new AbortController();
+		const creating = fetch(new URL('/mcp', daemon.url), {
+			method: 'POST',
+			signal: gone.signal,
+			headers: {
+				Authorization: `Bearer ${daemon.key}`,
+				'Content-Type': 'application/json',
+				Accept: 'application/json, text/event-stream',
+			},
+			body: JSON.stringify(request('tools/call', { name: 'create_sandbox', arguments: { size: 'small', name } })),
+		});
+
+		await creating; // the head of the answer has come, the answer has not
+		gone.abort();
+		const made = await until(
+			async () => (await daemon.sandboxes()).find((sandbox) => sandbox.name === name),
+			(sandbox) => sandbox?.status === 'running'
+		);
+
+		await daemon.request('DELETE', `/v1/sandboxes/${made.id}`);
+	});
+
 	test('a sandbox whose creator has gone meanwhile is not left behind', { timeout: 120_000 }, async () => {
 		const { callTool, client } = await connect(daemon, clientKinds[0]);
 		const gone = new AbortController();

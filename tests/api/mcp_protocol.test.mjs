@@ -21,6 +21,8 @@ async function expectError(what, status, code) {
 	assert.equal(answer.status, status, answer.text);
 	assert.equal(answer.json.error.code, code, answer.text);
 	assert.ok(answer.json.error.message.length > 8);
+	if (what.body?.method && (typeof what.body.id === 'string' || Number.isInteger(what.body.id)))
+		assert.equal(answer.json.id, what.body.id);
 	return answer;
 }
 
@@ -121,6 +123,16 @@ describe('HTTP', () => {
 		assert.equal((await send({ body })).status, 413);
 	});
 
+	test('sessions and resumption are ignored', async () => {
+		for (const what of [{ body: ping, headers: {} }, modern('tools/list')]) {
+			const headers = { ...what.headers, 'Mcp-Session-Id': 'of-another-time', 'Last-Event-ID': '7' };
+			const answer = await send({ ...what, headers });
+
+			assert.equal(answer.status, 200);
+			assert.equal(answer.headers['mcp-session-id'], undefined);
+		}
+	});
+
 	test('no answer carries a session id', async () => {
 		const answer = await send({ body: request('initialize', { protocolVersion: LEGACY }) });
 
@@ -139,6 +151,20 @@ describe(MODERN, () => {
 		assert.equal(json.result.resultType, 'complete');
 		assert.ok(json.result.ttlMs >= 0 && json.result.cacheScope === 'private');
 		assert.equal(json.result._meta['io.modelcontextprotocol/serverInfo'].name, 'skerry');
+	});
+
+	test('every result is complete and says who made it', async () => {
+		for (const message of [
+			modern('server/discover'),
+			modern('tools/list'),
+			modern('tools/call', { name: 'list_sandboxes' }),
+			modern('tools/call', { name: 'exec', arguments: {} }), // fails
+		]) {
+			const { json } = await send(message);
+
+			assert.equal(json.result.resultType, 'complete');
+			assert.match(json.result._meta['io.modelcontextprotocol/serverInfo'].version, /^\d+\.\d+\.\d+$/);
+		}
 	});
 
 	test('tools/list says how long it may be kept', async () => {
