@@ -48,7 +48,7 @@
  * Files. FILE is an exec whose child runs a file operation of the agent's own (proto/file.h has the
  * request and what comes back) instead of a shell: as a user, in the sandbox's root and in a cgroup
  * like any other. It differs in that its output goes to the handle straight from the pipe and is
- * kept nowhere; so it has one handle, the one that started it, and is killed when that closes. It
+ * kept nowhere; so it has one handle, the one that started it, and ends when that closes. It
  * cannot be attached to. Its end is said once all of its output has gone.
  *
  * Both sides treat every frame as hostile: unknown types, wrong lengths and foreign handles end the

@@ -20,6 +20,7 @@
 #include "guest/cgroup.h"
 #include "guest/guest.h"
 
+#define ABANDONED_MS	30000
 #define EXECS_ALIVE_MAX (2 * PROTO_EXECS_RUNNING_MAX) /* with background children of ended ones */
 
 void exec_request_clear(struct exec_request *req)
@@ -356,8 +357,10 @@ static void on_status(struct watch *w, uint32_t events)
 
 void exec_abandon(struct exec *exec)
 {
-	if (exec->cgroup_fd >= 0 && exec->phase != EXEC_ENDED)
-		cgroup_kill(exec->cgroup_fd);
+	if (exec->pid > 0) {
+		kill(exec->pid, SIGTERM);
+		exec->deadline_ms = clock_boottime_ms() + ABANDONED_MS;
+	}
 	for (int i = 0; i < 2; i++)
 		output_abandon(&exec->streams[i]);
 }

@@ -77,7 +77,8 @@ struct exec {
 struct exec *exec_start(struct guest *guest, const struct exec_request *request,
 			struct exec_failure *failure);
 struct exec *exec_find(struct guest *guest, const char *id);
-/* The handle of a file operation is closed: kills it. */
+/* The handle of a file operation is closed: it is told to put away what it has begun, and killed if
+ * it takes too long over that. */
 void exec_abandon(struct exec *exec);
 struct output *exec_stream(struct exec *exec, int stream);
 /* SIGKILL kills the whole cgroup; others go to the command's process group. */

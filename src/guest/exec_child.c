@@ -255,6 +255,7 @@ static void run_file(const struct buf *encoded, const struct buf *passwd, const 
 	setrlimit(RLIMIT_NOFILE, &files);
 	if (file_request_parse(encoded->data, encoded->len, &storage, &request) < 0)
 		fail(PROTO_FAIL_BAD_REQUEST, "the file operation is malformed");
+	files_prepare();
 	close(STATUS_FD); /* as execve does: it has started */
 	_exit(files_run(&request, &io));
 }

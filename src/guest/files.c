@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,6 +50,50 @@ static enum file_error code_of(const struct err *err)
 		if (codes[i].num == err->num)
 			return codes[i].code;
 	return FILE_E_IO;
+}
+
+/* ---- input, and the end of it ---- */
+
+static volatile sig_atomic_t abandoned;
+
+static void on_term(int signal)
+{
+	abandoned = 1;
+}
+
+void files_prepare(void)
+{
+	const struct sigaction term = { .sa_handler = on_term };
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigprocmask(SIG_BLOCK, &mask, NULL); /* delivered in ppoll() alone */
+	sigaction(SIGTERM, &term, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+ssize_t files_receive(const struct files_io *io, char *out, size_t max)
+{
+	struct pollfd input = { .fd = io->in, .events = POLLIN };
+	sigset_t none;
+
+	sigemptyset(&none);
+	while (!abandoned) {
+		ssize_t n;
+
+		if (ppoll(&input, 1, NULL, &none) < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (abandoned)
+			break;
+		n = read(io->in, out, max);
+		if (n >= 0 || errno != EINTR)
+			return n < 0 ? -errno : n;
+	}
+	return -ECANCELED;
 }
 
 /* ---- answers ---- */
@@ -155,8 +201,9 @@ static int run(const struct file_request *r, const struct files_io *io, struct e
 	case FILE_REMOVE:
 		return files_remove(r, io, err);
 	case FILE_PACK:
+		return files_pack(r, io, err);
 	case FILE_UNPACK:
-		break;
+		return files_unpack(r, io, err);
 	}
 	return err_set(err, -EOPNOTSUPP, "operation %d is not known in this sandbox", r->op);
 }

@@ -16,6 +16,10 @@ struct files_io {
 	size_t passwd_len, group_len;
 };
 
+/* In a process of its own that does nothing else: a reader that is gone is an error and not the
+ * end, and SIGTERM, which says that nobody waits for the outcome any more, is taken while input is
+ * waited for, so that what was begun is put away. */
+void files_prepare(void);
 /* Does it and writes the answer; the exit code. */
 int files_run(const struct file_request *request, const struct files_io *io);
 
@@ -34,7 +38,9 @@ struct stat;
 
 /* "cannot <what> '<path>': <why>"; num is a negative errno. Returns num. */
 int files_fail(struct err *err, int num, const char *what, const char *path);
-/* Writes records to the output; a reader that is gone ends the process (SIGPIPE). */
+/* The next bytes of the input, 0 at its end; a negative errno (-ECANCELED: nobody waits any more).
+ */
+ssize_t files_receive(const struct files_io *io, char *out, size_t max);
 int files_put_record(const struct files_io *io, const struct file_record *record, struct err *err);
 /* name (may be NULL) is borrowed, target is kept in storage. */
 int files_entry(const struct files_io *io, const struct stat *st, int dir_fd, const char *path,
@@ -65,3 +71,5 @@ int files_list(const struct file_request *r, const struct files_io *io, struct e
 int files_mkdir(const struct file_request *r, const struct files_io *io, struct err *err);
 int files_move(const struct file_request *r, const struct files_io *io, struct err *err);
 int files_remove(const struct file_request *r, const struct files_io *io, struct err *err);
+int files_pack(const struct file_request *r, const struct files_io *io, struct err *err);
+int files_unpack(const struct file_request *r, const struct files_io *io, struct err *err);

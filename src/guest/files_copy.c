@@ -183,13 +183,11 @@ static int receive_content(const struct file_request *r, const struct files_io *
 	uint64_t total = 0;
 
 	for (;;) {
-		ssize_t n = read(io->in, chunk, COPY_BYTES);
+		ssize_t n = files_receive(io, chunk, COPY_BYTES);
 		int result;
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return files_fail(err, -errno, "receive", r->path);
+			return files_fail(err, (int)n, "receive", r->path);
 		if (n == 0)
 			break;
 		total += (uint64_t)n;
