@@ -78,6 +78,20 @@ static const struct op_arg move_file_args[] = {
 	FILE_FLAG_ARG("overwrite", "false", "Replace what is there"),
 };
 
+static const struct op_arg write_tree_args[] = {
+	SANDBOX_ID_ARG,
+	PATH_ARG("path", "The directory that it is unpacked in"),
+	FILE_USER_ARG,
+	FILE_FLAG_ARG("parents", "false", "Make the directory, and those above, if missing"),
+	FILE_FLAG_ARG("owners", "false", "As the archive has them, which takes user=root"),
+};
+
+static const struct op_result_field write_tree_results[] = {
+	{ "path", STRING, "", false, false },
+	{ "entries", INTEGER, "Files, directories and links that were unpacked", false, false },
+	{ "bytes", INTEGER, "Of files", false, false },
+};
+
 static const struct op_result_field entry_results[] = {
 	{ "path", STRING, "", false, false },
 	{ "type", STRING, "file, directory, symlink, fifo, socket, …", false, false },
