@@ -17,6 +17,7 @@
 #define CONNECT_TIMEOUT_MS 5000L
 #define DEFAULT_TIMEOUT_MS 120000
 #define POLL_FDS_MAX	   8
+#define UPLOAD_BUFFER	   (256L * 1024)
 
 struct client {
 	CURLM *multi;
@@ -36,9 +37,10 @@ struct client_request {
 	struct client_spec spec; /* callbacks and arg only */
 	struct client_response response;
 	bool streams; /* the answer is a 2xx event stream, handed to spec.events */
+	bool passes;  /* it is 2xx, and handed to spec.bytes */
 	bool looked;  /* streams has been decided */
 	bool too_large;
-	int stopped; /* what events returned */
+	int stopped; /* what a callback returned */
 };
 
 void client_response_clear(struct client_response *response)
@@ -170,6 +172,20 @@ void client_free(struct client *client)
 
 /* ---- a request ---- */
 
+static void look_at_head(struct client_request *request)
+{
+	struct client_response *response = &request->response;
+	struct curl_header *header;
+	curl_off_t length = -1;
+
+	curl_easy_getinfo(request->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+	response->length = length;
+	if (request->spec.want_header &&
+	    curl_easy_header(request->easy, request->spec.want_header, 0, CURLH_HEADER, -1,
+			     &header) == CURLHE_OK)
+		str_copy(response->header, sizeof(response->header), header->value);
+}
+
 static void look_at_answer(struct client_request *request)
 {
 	struct client_response *response = &request->response;
@@ -180,7 +196,21 @@ static void look_at_answer(struct client_request *request)
 	str_copy(response->content_type, sizeof(response->content_type), type ? type : "");
 	request->streams = request->spec.events && response->status / 100 == 2 &&
 			   strncasecmp(response->content_type, "text/event-stream", 17) == 0;
+	request->passes = request->spec.bytes && response->status / 100 == 2;
+	if (request->passes)
+		look_at_head(request);
 	request->looked = true;
+}
+
+static size_t on_read(char *out, size_t size, size_t n, void *arg)
+{
+	struct client_request *request = arg;
+	ssize_t got = request->spec.read(request->spec.arg, out, size * n);
+
+	if (got >= 0)
+		return (size_t)got;
+	request->stopped = (int)got;
+	return CURL_READFUNC_ABORT;
 }
 
 static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
@@ -192,6 +222,11 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
 		look_at_answer(request);
 	if (request->streams) {
 		request->stopped = request->spec.events(request->spec.arg, bytes, len);
+		return request->stopped < 0 ? 0 : len;
+	}
+	if (request->passes) {
+		request->stopped =
+			request->spec.bytes(request->spec.arg, &request->response, bytes, len);
 		return request->stopped < 0 ? 0 : len;
 	}
 	if (request->response.body.len + len > CLIENT_BODY_MAX) {
@@ -215,8 +250,13 @@ static void set_headers(struct client_request *request, const struct client_spec
 {
 	add_header(request, spec->accept_events
 				    ? "Accept: text/event-stream, application/json;q=0.9"
-				    : "Accept: application/json");
-	add_header(request, "Expect:"); /* no round trip before a body */
+			    : spec->bytes ? "Accept: */*"
+					  : "Accept: application/json");
+	/* No round trip before a body, unless it is one that may be refused before it is sent. */
+	if (!spec->read)
+		add_header(request, "Expect:");
+	else
+		add_header(request, "Content-Type: application/octet-stream");
 	if (spec->body)
 		add_header(request, "Content-Type: application/json");
 	if (request->client->authorization)
@@ -266,6 +306,12 @@ static void set_options(struct client_request *request, const struct client_spec
 		json_write(spec->body, &request->body);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, buf_str(&request->body));
+	} else if (spec->read) {
+		curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read);
+		curl_easy_setopt(easy, CURLOPT_READDATA, request);
+		curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)spec->read_length);
+		curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER);
 	} else if (str_eq(spec->method, "POST")) {
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, 0L);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDS, "");
@@ -280,6 +326,7 @@ int client_start(struct client *client, const struct client_spec *spec, struct c
 	request->client = client;
 	request->spec = *spec;
 	request->spec.body = NULL;
+	request->response.length = -1;
 	request->next = client->requests;
 	client->requests = request;
 	request->easy = curl_easy_init();
@@ -420,7 +467,7 @@ static void call_done(void *arg, struct client_response *response, const struct 
 	*response = CLIENT_RESPONSE_INIT;
 }
 
-/* The caller's events callback has its own argument: this one passes them on. */
+/* The caller's callbacks have their own argument: these pass them on. */
 struct call_events {
 	struct call call;
 	const struct client_spec *spec;
@@ -433,6 +480,21 @@ static int call_on_events(void *arg, const void *bytes, size_t len)
 	return c->spec->events(c->spec->arg, bytes, len);
 }
 
+static int call_on_bytes(void *arg, const struct client_response *response, const void *bytes,
+			 size_t len)
+{
+	const struct call_events *c = arg;
+
+	return c->spec->bytes(c->spec->arg, response, bytes, len);
+}
+
+static ssize_t call_on_read(void *arg, void *out, size_t max)
+{
+	const struct call_events *c = arg;
+
+	return c->spec->read(c->spec->arg, out, max);
+}
+
 int client_call(struct client *client, const struct client_spec *spec, void (*tick)(void *arg),
 		void *tick_arg, struct client_response *ret, struct err *err)
 {
@@ -443,6 +505,8 @@ int client_call(struct client *client, const struct client_spec *spec, void (*ti
 
 	inner.done = call_done;
 	inner.events = spec->events ? call_on_events : NULL;
+	inner.bytes = spec->bytes ? call_on_bytes : NULL;
+	inner.read = spec->read ? call_on_read : NULL;
 	inner.arg = &c;
 	r = client_start(client, &inner, &request, err);
 	while (r == 0 && !c.call.done) {

@@ -1,6 +1,6 @@
 /*
  * The HTTP side: requests to one skerryd, several at once on the caller's thread (libcurl's multi
- * interface). JSON goes out, JSON or server-sent events come in. It knows no routes.
+ * interface). JSON or bytes go out, JSON, server-sent events or bytes come in. It knows no routes.
  *
  * Never follows redirects (they would carry the key elsewhere), never uses a proxy for a loopback
  * address, and reads at most CLIENT_BODY_MAX bytes of an answer.
@@ -30,7 +30,9 @@ struct client_config {
 struct client_response {
 	long status; /* 0: none came */
 	char content_type[64];
-	struct buf body; /* stays empty when the answer was streamed */
+	char header[128]; /* the value of the spec's want_header; "" */
+	int64_t length;	  /* as announced; -1: it was not */
+	struct buf body;  /* stays empty when the answer was streamed */
 };
 
 #define CLIENT_RESPONSE_INIT ((struct client_response){ 0 })
@@ -58,13 +60,22 @@ struct client_spec {
 			       turns out to be closed */
 	int64_t silence_ms; /* a stream without a byte for so long counts as lost; 0: never */
 
+	/* A body of bytes instead of JSON: up to max of them, 0 at its end, or a negative number
+	 * that ends the request. May wait. */
+	ssize_t (*read)(void *arg, void *out, size_t max);
+	int64_t read_length;	 /* -1: not known beforehand */
+	const char *want_header; /* of a 2xx answer; NULL: none */
+	/* Bytes of a 2xx answer of any type as they come; the response (but for its body) is known.
+	 * A negative return ends the request. NULL: it is collected. */
+	int (*bytes)(void *arg, const struct client_response *response, const void *bytes,
+		     size_t len);
 	/* Bytes of a 2xx text/event-stream as they come; a negative return ends the request. NULL:
 	 * such an answer is collected like any other. */
 	int (*events)(void *arg, const void *bytes, size_t len);
 	/* Once, from client_poll. err is NULL when an answer came (of any status). Codes of err:
 	 * "unreachable" (nothing was sent), "connection_lost", "timeout", "tls_failed",
-	 * "too_large", "stopped" (events asked for the end). The response is the callee's to take
-	 * from or leave. */
+	 * "too_large", "stopped" (a callback asked for the end). The response is the callee's to
+	 * take from or leave. */
 	void (*done)(void *arg, struct client_response *response, const struct err *err);
 	void *arg;
 };

@@ -19,6 +19,8 @@ static const char *dynamic_source(enum cli_complete complete)
 		return "skerry ls --quiet 2>/dev/null";
 	case CLI_COMPLETE_IMAGE:
 		return "skerry image ls --quiet 2>/dev/null";
+	case CLI_COMPLETE_COPY:
+		return "skerry ls --quiet 2>/dev/null | sed 's/$/:/'";
 	case CLI_COMPLETE_COMMAND:
 	case CLI_COMPLETE_DIRECTORY:
 	case CLI_COMPLETE_NONE:
@@ -160,7 +162,7 @@ static const char bash_tail[] =
 	"\tif [[ -z \"$value\" && \"$cur\" == -* ]]; then words=\"$options\"; fi\n"
 	"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
 	"}\n"
-	"complete -F _skerry skerry\n";
+	"complete -o default -F _skerry skerry\n";
 
 static void bash_group_words(struct buf *out)
 {

@@ -3,11 +3,15 @@
 
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
+import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
+import os from 'node:os';
+import nodePath from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { runSkerry } from './lib/cli.mjs';
 import { startDaemon } from './lib/daemon.mjs';
 
 const MB = 1 << 20;
@@ -363,6 +367,95 @@ describe('trees', () => {
 
 		assert.equal((await send('PUT', tree('/srv/own2', { user: 'root', parents: true, owners: true }), { body: archive })).status, 200);
 		assert.equal(await run('cd /srv/own2 && stat -c "%n %U %a" a b'), 'a sandbox 4755\nb root 644\n');
+	});
+});
+
+describe('skerry cp', () => {
+	const work = fs.mkdtempSync(nodePath.join(os.tmpdir(), 'skerry-cp-'));
+	const here = (name) => nodePath.join(work, name);
+	const text = (name) => fs.readFileSync(here(name), 'utf8');
+
+	after(() => fs.rmSync(work, { recursive: true }));
+
+	async function cp(...args) {
+		const result = await runSkerry(daemon, ['cp', ...args]);
+
+		assert.equal(result.code, 0, `cp ${args.join(' ')}: ${result.err}`);
+		return result;
+	}
+
+	async function cpFails(code, words, ...args) {
+		const result = await runSkerry(daemon, ['cp', ...args]);
+
+		assert.equal(result.code, code, `cp ${args.join(' ')}: ${result.err}`);
+		assert.match(result.err, words);
+	}
+
+	test('a file there and back', async () => {
+		fs.writeFileSync(here('f'), pattern(3_000_001), { mode: 0o751 });
+		await cp(here('f'), `${id}:`);
+		assert.equal(await run('stat -c "%s %a" f && rm -rf cpd && mkdir cpd'), '3000001 751\n');
+		await cp(here('f'), `${id}:cpd`);
+		await cp(here('f'), `${id}:cpd/g`);
+		await cp('--parents', here('f'), `${id}:cpd/deep/er/`);
+		assert.equal(await run('cmp f cpd/f && cmp f cpd/g && cmp f cpd/deep/er/f && echo same'), 'same\n');
+		await cp(`${id}:cpd/g`, here('back'));
+		assert.ok(fs.readFileSync(here('back')).equals(fs.readFileSync(here('f'))));
+		assert.equal(fs.statSync(here('back')).mode & 0o777, 0o751);
+		await cp(`${id}:f`, work);
+		await run(': >empty && chmod 600 empty');
+		await cp(`${id}:empty`, here('empty'));
+		assert.equal(fs.statSync(here('empty')).size, 0);
+		assert.equal(fs.statSync(here('empty')).mode & 0o777, 0o600);
+		assert.deepEqual(fs.readdirSync(work).filter((name) => name.startsWith('.skerry')), []);
+	});
+
+	test('standard input and output', async () => {
+		const result = await runSkerry(daemon, ['cp', '-', `${id}:piped`], { input: 'through a pipe\0' });
+
+		assert.equal(result.code, 0, result.err);
+		assert.equal((await cp(`${id}:piped`, '-')).out, 'through a pipe\0');
+		const nameless = await runSkerry(daemon, ['cp', '-', `${id}:`], { input: 'x' });
+
+		assert.equal(nameless.code, 2);
+		assert.match(nameless.err, /has no name/);
+	});
+
+	test('directories there and back', async () => {
+		fs.mkdirSync(here('tree/sub/empty'), { recursive: true });
+		fs.writeFileSync(here('tree/sub/run'), '#!/bin/sh\n', { mode: 0o755 });
+		fs.writeFileSync(here('tree/a file'), 'content');
+		fs.symlinkSync('sub/run', here('tree/link'));
+		await cpFails(2, /is a directory[^]*-r/, here('tree'), `${id}:`);
+		await cp('-r', here('tree'), `${id}:`);
+		await cp('-r', here('tree'), `${id}:renamed`);
+		assert.equal(await run('diff -r tree renamed && cat "tree/a file" && readlink tree/link && stat -c %a tree/sub/run && ls tree/sub'),
+			'contentsub/run\n755\nempty\nrun\n');
+		await cpFails(2, /is a directory[^]*-r/, `${id}:tree`, here('t'));
+		await cp('-r', `${id}:tree`, here('t'));
+		await cp('-r', `${id}:tree`, here('t'));
+		for (const top of ['t', 't/tree']) {
+			assert.equal(text(`${top}/a file`), 'content');
+			assert.equal(fs.readlinkSync(here(`${top}/link`)), 'sub/run');
+			assert.equal(fs.statSync(here(`${top}/sub/run`)).mode & 0o777, 0o755);
+			assert.ok(fs.statSync(here(`${top}/sub/empty`)).isDirectory());
+		}
+		await cp('-r', `${id}:tree/a file`, here('single'));
+		assert.equal(text('single'), 'content');
+	});
+
+	test('failures say what and what next, and leave what was there', async () => {
+		fs.writeFileSync(here('kept'), 'kept');
+		await cpFails(3, /No such file/, `${id}:nowhere`, here('kept'));
+		assert.equal(text('kept'), 'kept');
+		await cpFails(1, /cannot read '.*absent'/, here('absent'), `${id}:x`);
+		await cpFails(4, /Permission denied[^]*user=root/, here('kept'), `${id}:/etc/kept`);
+		await cp('-u', 'root', here('kept'), `${id}:/etc/kept`);
+		await cpFails(2, /no end is in a sandbox/, here('kept'), here('x'));
+		await cpFails(2, /both ends/, `${id}:a`, `${id}:b`);
+		await cpFails(3, /no living sandbox named/, `nobody:a`, here('x'));
+		await run('mkdir -p unreadable && cd unreadable && touch a && chmod 600 a && chown root a', { user: 'root', cwd: '/home/sandbox' });
+		await cpFails(4, /Permission denied/, '-r', `${id}:unreadable`, here('u'));
 	});
 });
 
