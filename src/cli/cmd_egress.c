@@ -37,29 +37,6 @@ int cli_rules(const char *const *words, size_t n, json_t **ret)
 	return CLI_OK;
 }
 
-/* One request about the sandbox's rules; part is what follows its path. Takes body. With --json the
- * answer is printed, and *ret stays NULL. */
-static int ask(struct cli *cli, const struct cli_args *args, const char *method, const char *part,
-	       json_t *body, json_t **ret)
-{
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-	_cleanup_json_ json_t *owned = body, *answer = NULL;
-	struct client_spec spec = { .method = method, .body = owned };
-	int code = session_sandbox_path(cli, args->operands[0], &path);
-
-	if (code != CLI_OK)
-		return code;
-	buf_append_str(&path, part);
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	*ret = STEAL(answer);
-	return CLI_OK;
-}
-
 static void print_rules(const json_t *answer)
 {
 	const json_t *rules = json_object_get(answer, "rules"), *rule;
@@ -78,7 +55,7 @@ static void print_rules(const json_t *answer)
 static int change(struct cli *cli, const struct cli_args *args, const char *method, json_t *body)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = ask(cli, args, method, "/egress", body, &answer);
+	int code = session_ask(cli, args->operands[0], method, "/egress", body, 0, &answer);
 
 	if (answer && !cli->quiet)
 		print_rules(answer);
@@ -121,7 +98,7 @@ static const struct cli_example rm_examples[] = {
 static int run_show(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = ask(cli, args, "GET", "/egress", NULL, &answer);
+	int code = session_ask(cli, args->operands[0], "GET", "/egress", NULL, 0, &answer);
 
 	if (answer)
 		print_rules(answer);
@@ -239,7 +216,7 @@ static void print_denials(const json_t *answer)
 static int run_denials(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = ask(cli, args, "GET", "/egress/denials", NULL, &answer);
+	int code = session_ask(cli, args->operands[0], "GET", "/egress/denials", NULL, 0, &answer);
 
 	if (answer && cli->quiet)
 		print_missing_rules(json_object_get(answer, "items"));

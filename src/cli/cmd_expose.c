@@ -52,24 +52,16 @@ static int read_body(const struct cli_args *args, json_t *body)
 
 static int run_expose(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *body = json_object(), *answer = NULL;
-	struct client_spec spec = { .method = "POST", .body = body };
 	char left[UNITS_TEXT_SIZE];
 	int64_t expires_ms = 0;
 	int code = read_body(args, body);
 
 	if (code == CLI_OK)
-		code = session_sandbox_path(cli, args->operands[0], &path);
-	if (code != CLI_OK)
+		code = session_ask(cli, args->operands[0], "POST", "/expose", STEAL(body), 0,
+				   &answer);
+	if (!answer)
 		return code;
-	buf_append_str(&path, "/expose");
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
 	printf("%s\n", json_get_str(answer, "url", ""));
 	fflush(stdout);
 	if (!cli->quiet && time_parse(json_get_str(answer, "expires_at", ""), &expires_ms) == 0)

@@ -37,25 +37,17 @@ static int read_minutes(const char *text, int64_t *ret_minutes)
 
 static int run_extend(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *body = json_object(), *answer = NULL;
-	struct client_spec spec = { .method = "POST", .body = body };
 	char left[UNITS_TEXT_SIZE];
 	int64_t minutes = 0, expires_ms = 0;
 	int code = read_minutes(args->operands[1], &minutes);
 
-	if (code == CLI_OK)
-		code = session_sandbox_path(cli, args->operands[0], &path);
 	if (code != CLI_OK)
 		return code;
-	buf_append_str(&path, "/extend");
 	json_put_int(body, "additional_minutes", minutes);
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
+	code = session_ask(cli, args->operands[0], "POST", "/extend", STEAL(body), 0, &answer);
+	if (!answer)
 		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
 	if (cli->quiet) {
 		printf("%s\n", json_get_str(answer, "id", ""));
 		return CLI_OK;
@@ -92,21 +84,12 @@ static const struct cli_example rm_examples[] = {
 
 static int remove_one(struct cli *cli, const char *id_or_name)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "DELETE" };
-	int code = session_sandbox_path(cli, id_or_name, &path);
+	int code = session_ask(cli, id_or_name, "DELETE", "", NULL, 0, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	printf("%s\n", json_get_str(answer, "id", id_or_name));
-	return CLI_OK;
+	if (answer)
+		printf("%s\n", json_get_str(answer, "id", id_or_name));
+	return code;
 }
 
 /* The ids of one page of living sandboxes; a loop of pages would race with those being removed. */

@@ -259,19 +259,11 @@ static void print_fields(const json_t *object)
 
 static int run_get(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *sandbox = NULL;
-	struct client_spec spec = { .method = "GET" };
-	int code = session_sandbox_path(cli, args->operands[0], &path);
+	int code = session_ask(cli, args->operands[0], "GET", "", NULL, 0, &sandbox);
 
-	if (code != CLI_OK)
+	if (!sandbox)
 		return code;
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &sandbox, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
 	if (cli->quiet)
 		printf("%s\n", json_get_str(sandbox, "id", ""));
 	else

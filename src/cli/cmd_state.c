@@ -31,22 +31,12 @@ static const struct cli_example resume_examples[] = {
 
 static int post_one(struct cli *cli, const char *id_or_name, const char *what)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "POST", .timeout_ms = STATE_TIMEOUT_MS };
-	int code = session_sandbox_path(cli, id_or_name, &path);
+	int code = session_ask(cli, id_or_name, "POST", what, NULL, STATE_TIMEOUT_MS, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	buf_printf(&path, "/%s", what);
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	printf("%s\n", json_get_str(answer, "id", id_or_name));
-	return CLI_OK;
+	if (answer)
+		printf("%s\n", json_get_str(answer, "id", id_or_name));
+	return code;
 }
 
 static int post_all(struct cli *cli, const struct cli_args *args, const char *what)
@@ -64,12 +54,12 @@ static int post_all(struct cli *cli, const struct cli_args *args, const char *wh
 
 static int run_pause(struct cli *cli, const struct cli_args *args)
 {
-	return post_all(cli, args, "pause");
+	return post_all(cli, args, "/pause");
 }
 
 static int run_resume(struct cli *cli, const struct cli_args *args)
 {
-	return post_all(cli, args, "resume");
+	return post_all(cli, args, "/resume");
 }
 
 /* ---- fork ---- */
@@ -122,28 +112,16 @@ static json_t *fork_request(const struct cli_args *args)
 
 static int run_fork(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-	_cleanup_json_ json_t *body = fork_request(args), *answer = NULL;
-	struct client_spec spec = { .method = "POST",
-				    .body = body,
-				    .timeout_ms = STATE_TIMEOUT_MS };
+	_cleanup_json_ json_t *answer = NULL;
 	const json_t *child;
 	size_t i;
-	int code = session_sandbox_path(cli, args->operands[0], &path);
+	int code = session_ask(cli, args->operands[0], "POST", "/fork", fork_request(args),
+			       STATE_TIMEOUT_MS, &answer);
 
-	if (code != CLI_OK)
-		return code;
-	buf_append_str(&path, "/fork");
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
 	json_array_foreach(json_object_get(answer, "sandboxes"), i, child) {
 		printf("%s\n", json_get_str(child, "id", ""));
 	}
-	return CLI_OK;
+	return code;
 }
 
 /* ---- snapshot create, ls, rm ---- */
@@ -160,24 +138,15 @@ static const struct cli_example snapshot_create_examples[] = {
 
 static int run_snapshot_create(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
 	_cleanup_json_ json_t *body = json_object(), *answer = NULL;
-	struct client_spec spec = { .method = "POST",
-				    .body = body,
-				    .timeout_ms = STATE_TIMEOUT_MS };
 	char size[UNITS_TEXT_SIZE];
-	int code = session_sandbox_path(cli, args->operands[0], &path);
+	int code;
 
-	if (code != CLI_OK)
-		return code;
-	buf_append_str(&path, "/snapshots");
 	json_put_str(body, "name", args->operands[1]);
-	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
-	if (code != CLI_OK)
+	code = session_ask(cli, args->operands[0], "POST", "/snapshots", STEAL(body),
+			   STATE_TIMEOUT_MS, &answer);
+	if (!answer)
 		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
 	printf("%s\n", json_get_str(answer, "name", ""));
 	if (!cli->quiet)
 		fprintf(stderr, "%s on the server's disk\n",

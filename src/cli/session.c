@@ -250,3 +250,25 @@ int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *pa
 	}
 	return code;
 }
+
+int session_ask(struct cli *cli, const char *id_or_name, const char *method, const char *part,
+		json_t *body, int64_t timeout_ms, json_t **ret)
+{
+	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
+	_cleanup_json_ json_t *owned = body, *answer = NULL;
+	struct client_spec spec = { .method = method, .body = owned, .timeout_ms = timeout_ms };
+	int code = session_sandbox_path(cli, id_or_name, &path);
+
+	*ret = NULL;
+	if (code != CLI_OK)
+		return code;
+	buf_append_str(&path, part);
+	spec.path = buf_str(&path);
+	code = session_json(cli, &spec, NULL, &answer, &raw);
+	if (code != CLI_OK)
+		return code;
+	if (cli->json)
+		return session_print_raw(&raw);
+	*ret = STEAL(answer);
+	return CLI_OK;
+}

@@ -33,3 +33,9 @@ int session_delete_each(struct cli *cli, const struct cli_args *args, const char
 /* Sandboxes are named by id, or by the name they were created with. Appends "/v1/sandboxes/<id>" to
  * path. CLI_OK or an exit code, reported. */
 int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path);
+
+/* One request about a sandbox: part is what follows its path ("/egress", ""), body is taken (NULL:
+ * none), timeout_ms as in client_spec. With --json the answer is printed as it came, and *ret is
+ * NULL; else it is the caller's. CLI_OK or an exit code, reported. */
+int session_ask(struct cli *cli, const char *id_or_name, const char *method, const char *part,
+		json_t *body, int64_t timeout_ms, json_t **ret);
