@@ -398,7 +398,7 @@ static void on_failed(void *arg, const struct err *err)
 	struct err lost = ERR_INIT;
 
 	/* It was to be started on a channel that broke, and attaching to it has not found it. */
-	if (view->owner && !view->found && !view->terminal && str_eq(err->code, "exec_not_found")) {
+	if (view->command && !view->terminal && str_eq(err->code, "exec_not_found")) {
 		err_code(&lost, -EPIPE, "agent_gone",
 			 "the channel to the sandbox's agent broke before the command was started");
 		err_hint(&lost, "run it again");
