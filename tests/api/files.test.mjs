@@ -16,11 +16,12 @@ import { startDaemon } from './lib/daemon.mjs';
 
 const MB = 1 << 20;
 const HUGE = 100 * MB;
+const TRANSFERS = 6;
 
 let daemon, id;
 
 before(async () => {
-	daemon = await startDaemon();
+	daemon = await startDaemon({ config: { limits: { transfers_per_sandbox: TRANSFERS } } });
 	await daemon.ensureImage('base');
 	id = (await good('POST', '/v1/sandboxes', { timeout_minutes: 30 })).id;
 });
@@ -284,22 +285,20 @@ describe('what goes wrong on the way', () => {
 
 	test('a client that does not read costs nothing, and others go on', async () => {
 		await run('head -c 50000000 /dev/zero >zeros');
-		const { hostname, port } = new URL(daemon.url);
 		const before = await memoryKib(daemon.pid);
-		const sockets = Array.from({ length: 4 }, () => {
-			const socket = net.connect(Number(port), hostname);
-
-			socket.pause();
-			socket.write(`GET ${route('files', { path: 'zeros' })} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${daemon.key}\r\n\r\n`);
-			return socket;
-		});
+		const sockets = Array.from({ length: TRANSFERS - 1 }, () => stalled('zeros'));
 
 		await sleep(1500);
 		await put('beside', 'x');
 		assert.equal(await run('echo beside'), 'beside\n');
 		assert.ok(await memoryKib(daemon.pid) - before < 16 * 1024, 'the daemon keeps what nobody reads');
+		sockets.push(stalled('zeros'));
+		await sleep(500);
+		await refused(429, 'files_limit', 'GET', route('files/stat', { path: 'zeros' }));
 		for (const socket of sockets)
 			socket.destroy();
+		while ((await send('GET', route('files/stat', { path: 'zeros' }))).status === 429)
+			await sleep(20);
 		await run('rm zeros');
 	});
 });
@@ -486,7 +485,14 @@ describe('sandboxes', () => {
 	test('its end is told', async () => {
 		const other = await good('POST', '/v1/sandboxes', {});
 
+		await good('POST', `/v1/sandboxes/${other.id}/exec`, { command: 'head -c 20000000 /dev/zero >zeros' });
+		const socket = stalled('zeros', other.id);
+		const closed = new Promise((resolve) => socket.once('close', resolve));
+
+		await sleep(500);
 		await good('DELETE', `/v1/sandboxes/${other.id}`);
+		socket.resume();
+		await closed; // broken off, not waited for
 		await refused(410, 'sandbox_ended', 'GET', route('files', { path: 'x' }, other.id));
 		await refused(410, 'sandbox_ended', 'PUT', route('files', { path: 'x' }, other.id), { body: pattern(MB) });
 	});
@@ -514,6 +520,17 @@ function askFirst(length, path) {
 		socket.write(`PUT ${route('files', { path })} HTTP/1.1\r\nHost: ${hostname}\r\nExpect: 100-continue\r\n` +
 			`Authorization: Bearer ${daemon.key}\r\nContent-Length: ${length}\r\n\r\n`);
 	});
+}
+
+// A download that nobody reads.
+function stalled(path, sandbox = id) {
+	const { hostname, port } = new URL(daemon.url);
+	const socket = net.connect(Number(port), hostname);
+
+	socket.on('error', () => {});
+	socket.pause();
+	socket.write(`GET ${route('files', { path }, sandbox)} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${daemon.key}\r\n\r\n`);
+	return socket;
 }
 
 async function memoryKib(pid) {

@@ -4,8 +4,9 @@
  * name says what it does in place of the agent, with the port to the host all to itself.
  *
  * It greets like a good guest (but for the deeds of greeting), takes every new channel, and does
- * its deed to whatever command it is asked to run or to look at. So a template made by it is a good
- * one, and a daemon can have good and evil sandboxes beside each other.
+ * its deed to whatever command it is asked to run or to look at, or operation on files to do. So a
+ * template made by it is a good one, and a daemon can have good and evil sandboxes beside each
+ * other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "guest/guest.h"
+#include "proto/file.h"
 
 #define NAME_PREFIX "evil-"
 
@@ -300,6 +302,84 @@ static void lose_the_stream(struct evil *evil, uint32_t handle)
 	send_frame(evil, PROTO_LOST, 0, NULL, 0);
 }
 
+/* ---- to operations on files ---- */
+
+static bool send_bytes(struct evil *evil, uint32_t handle, int stream, uint64_t offset,
+		       const struct buf *bytes)
+{
+	struct buf out = BUF_INIT;
+	size_t frame = frame_begin(&out, PROTO_DATA, 0, handle);
+
+	frame_put_u8(&out, (uint8_t)stream);
+	frame_put_u64(&out, offset);
+	frame_put_bytes(&out, bytes->data, bytes->len);
+	frame_end(&out, frame);
+	return send_out(evil, &out);
+}
+
+/* Begins as a good guest does, with a file of this size. */
+static uint64_t tell_of_a_file(struct evil *evil, uint32_t handle, uint64_t size)
+{
+	const struct file_record record = {
+		.kind = FILE_RECORD_ENTRY,
+		.entry = { .type = FILE_REGULAR,
+			   .size = size,
+			   .mtime_ns = INT64_MAX,
+			   .user = { "a\r\nX-Evil: 1", 12 },
+			   .group = { "\xff", 1 } },
+	};
+	struct buf bytes = BUF_INIT;
+	uint64_t len;
+
+	file_record_put(&bytes, &record);
+	len = bytes.len;
+	send_started(evil, handle);
+	send_bytes(evil, handle, PROTO_STDOUT, 0, &bytes);
+	buf_clear(&bytes);
+	return len;
+}
+
+static void send_more_of_a_file(struct evil *evil, uint32_t handle)
+{
+	send_data(evil, handle, tell_of_a_file(evil, handle, 5), 100);
+}
+
+static void send_less_of_a_file(struct evil *evil, uint32_t handle)
+{
+	uint64_t len = tell_of_a_file(evil, handle, 1000);
+
+	send_data(evil, handle, len, 10);
+	send_exit(evil, handle, 0, len + 10);
+}
+
+static void send_half_a_record(struct evil *evil, uint32_t handle)
+{
+	struct buf bytes = BUF_INIT;
+
+	frame_put_u32(&bytes, UINT32_MAX);
+	send_started(evil, handle);
+	send_bytes(evil, handle, PROTO_STDOUT, 0, &bytes);
+	buf_clear(&bytes);
+}
+
+static void fail_without_words(struct evil *evil, uint32_t handle)
+{
+	struct buf bytes = BUF_INIT;
+
+	frame_put_u32(&bytes, UINT32_MAX);
+	frame_put_string(&bytes, "\x1b[2J\xff", 5);
+	send_started(evil, handle);
+	send_bytes(evil, handle, PROTO_STDERR, 0, &bytes);
+	send_exit(evil, handle, 0, 0);
+	buf_clear(&bytes);
+}
+
+static void end_without_an_answer(struct evil *evil, uint32_t handle)
+{
+	send_started(evil, handle);
+	send_exit(evil, handle, 0, 0);
+}
+
 static const struct deed deeds[] = {
 	{ "silence", .greet = greet_not },
 	{ "noise", .greet = greet_with_noise },
@@ -320,6 +400,11 @@ static const struct deed deeds[] = {
 	{ "beyond", .command = count_beyond },
 	{ "tongue", .command = fail_in_a_foreign_tongue },
 	{ "lost", .command = lose_the_stream },
+	{ "more", .command = send_more_of_a_file },
+	{ "less", .command = send_less_of_a_file },
+	{ "record", .command = send_half_a_record },
+	{ "error", .command = fail_without_words },
+	{ "answer", .command = end_without_an_answer },
 };
 
 /* ---- in the agent's place ---- */
@@ -340,7 +425,8 @@ static void on_frame(struct evil *evil)
 		struct frame_slice token = frame_get_rest(&payload);
 
 		send_frame(evil, PROTO_PONG, 0, token.data, token.len);
-	} else if (header->type == PROTO_EXEC || header->type == PROTO_ATTACH) {
+	} else if (header->type == PROTO_EXEC || header->type == PROTO_ATTACH ||
+		   header->type == PROTO_FILE) {
 		if (evil->deed->command)
 			evil->deed->command(evil, header->handle);
 	}

@@ -47,7 +47,7 @@ function watchNeighbour() {
 before(async () => {
 	assert.ok(initramfs, 'SKERRY_TEST_EVIL_INITRAMFS is not set');
 	daemon = await startDaemon({
-		config: { vm: { initramfs }, limits: { create_deadline_ms: CREATE_DEADLINE_MS } },
+		config: { vm: { initramfs }, limits: { create_deadline_ms: CREATE_DEADLINE_MS, files_silence_ms: 5000 } },
 	});
 	await daemon.ensureImage();
 	const answer = await create('honest');
@@ -111,7 +111,44 @@ describe('to a command', { concurrency: true }, () => {
 
 			for (const answer of answers)
 				assert.ok(broken.includes(answer.json.code), answer.text);
+			for (const [method, body] of [['GET'], ['PUT', 'x'.repeat(MiB)]]) {
+				const answer = await daemon.request(method, `/v1/sandboxes/${id}/files?path=x`, body);
+
+				assert.ok([...broken, 'file_io_error', 'guest_resources'].includes(answer.json.code), answer.text);
+			}
 			assert.equal((await daemon.request('GET', `/v1/sandboxes/${id}`)).json.status, 'running');
+			await assertDestroyed(id);
+		});
+});
+
+describe('to a file', { concurrency: true }, () => {
+	const route = (id, more = '') => `/v1/sandboxes/${id}/files${more}?path=x`;
+
+	for (const name of ['record', 'error', 'answer'])
+		test(name, async () => {
+			const { json: { id } } = await create(`evil-${name}`);
+
+			for (const [method, more, body] of [['GET'], ['GET', '/list'], ['GET', '/stat'], ['PUT', '', 'x']]) {
+				const answer = await daemon.request(method, route(id, more), body);
+
+				if (name === 'answer' && more === '/list')
+					assert.deepEqual(answer.json, { items: [], next_cursor: null });
+				else
+					assert.ok([...broken, 'file_io_error', 'guest_resources'].includes(answer.json?.code), answer.text);
+				assert.doesNotMatch(answer.text, /\x1b/);
+			}
+			await assertDestroyed(id);
+		});
+
+	for (const name of ['more', 'less'])
+		test(`${name} than was announced`, async () => {
+			const { json: { id } } = await create(`evil-${name}`);
+			const answer = await fetch(new URL(route(id), daemon.url), { headers: { Authorization: `Bearer ${daemon.key}` } });
+
+			assert.equal(answer.status, 200);
+			assert.equal(answer.headers.get('x-evil'), null);
+			assert.equal(answer.headers.get('x-file-user'), '0');
+			await assert.rejects(answer.arrayBuffer());
 			await assertDestroyed(id);
 		});
 });
