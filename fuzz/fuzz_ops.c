@@ -1,11 +1,13 @@
 /*
  * JSON bodies through the check of every operation on every surface, and paths through the router.
- * The first byte chooses: an operation and a surface, or a method for the rest as a path. What
- * passes the check must be within it: known names, and a second check of the result changes
- * nothing.
+ * The first byte chooses: 'R' (REST) or 'M' (MCP), the name of an operation and a line break before
+ * the body; anything else makes the rest a path. A name that is none chooses an operation too, so
+ * that mutations reach all. What passes the check must be within it: known names, and a second
+ * check of the result changes nothing.
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "api/auth.h"
 #include "api/http.h"
@@ -15,8 +17,6 @@
 #include "base/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-#define CHOOSE_PATH 0xff
 
 static void check_again(const struct op *op, const struct core_limits *limits,
 			const json_t *checked)
@@ -30,18 +30,32 @@ static void check_again(const struct op *op, const struct core_limits *limits,
 	json_decref(again);
 }
 
-static void fuzz_body(uint8_t choice, const char *text, size_t len)
+static const struct op *choose_op(const char *name)
 {
-	size_t n;
-	const struct op *op = ops_all(&n);
-	const enum op_surface surface = choice & 1 ? OP_SURFACE_MCP : OP_SURFACE_REST;
+	size_t n, sum = 0;
+	const struct op *ops = ops_all(&n), *named = ops_find(name);
+
+	while (*name)
+		sum += (unsigned char)*name++;
+	return named ? named : &ops[sum % n];
+}
+
+static void fuzz_body(enum op_surface surface, const char *text, size_t len)
+{
+	const char *line_end = memchr(text, '\n', len);
+	_cleanup_free_ char *name = NULL;
 	_cleanup_json_ json_t *raw = NULL, *checked = NULL;
+	const struct op *op;
 	struct core_limits limits;
 	struct err err = ERR_INIT;
 
+	if (!line_end)
+		return;
+	name = xstrndup(text, (size_t)(line_end - text));
+	op = choose_op(name);
+	len -= (size_t)(line_end + 1 - text);
 	core_limits_init(&limits);
-	op += (choice >> 1) % n;
-	if (ops_parse_json(text, len, &raw, &err) < 0)
+	if (ops_parse_json(line_end + 1, len, &raw, &err) < 0)
 		return;
 	if (ops_validate(op, surface, &limits, raw, &checked, &err) < 0) {
 		if (!err.message[0] || err.num >= 0)
@@ -77,9 +91,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	if (len == 0)
 		return 0;
-	if (data[0] == CHOOSE_PATH)
-		fuzz_path((const char *)data + 1, len - 1);
+	if (data[0] == 'R')
+		fuzz_body(OP_SURFACE_REST, (const char *)data + 1, len - 1);
+	else if (data[0] == 'M')
+		fuzz_body(OP_SURFACE_MCP, (const char *)data + 1, len - 1);
 	else
-		fuzz_body(data[0], (const char *)data + 1, len - 1);
+		fuzz_path((const char *)data + 1, len - 1);
 	return 0;
 }
