@@ -14,15 +14,15 @@ const char *mcp_wire_version(const json_t *message)
 	return json_get_str(meta, "io.modelcontextprotocol/protocolVersion", NULL);
 }
 
-/* Visible ASCII with blanks inside, and nothing that looks like what stands for other text. */
+/* Visible ASCII with blanks inside, and nothing that looks like what stands for other text. libcurl
+ * leaves out headers that are empty. */
 static bool is_plain(const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] < 0x20 || text[i] > 0x7e)
 			return false;
 	}
-	return len == 0 ||
-	       (text[0] != ' ' && text[len - 1] != ' ' && !str_starts(text, "=?base64?"));
+	return len > 0 && text[0] != ' ' && text[len - 1] != ' ' && !str_starts(text, "=?base64?");
 }
 
 static void add(struct mcp_wire_headers *headers, const char *name, const json_t *value)
