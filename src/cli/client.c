@@ -351,50 +351,51 @@ void client_cancel(struct client *client, struct client_request *request)
 		request_free(request);
 }
 
-static void tls_error(const struct client *client, CURLcode code, struct err *err)
+static int tls_error(const char *url, CURLcode code, struct err *err)
 {
-	err_code(err, -EPROTO, "tls_failed", "no safe connection to %s: %s", client->url,
+	err_code(err, -EPROTO, "tls_failed", "no safe connection to %s: %s", url,
 		 curl_easy_strerror(code));
 	err_hint(err, "if its certificate is your own, name it in SKERRY_CA_FILE");
+	return -EPROTO;
 }
 
-/* Why no answer came, in words. */
-static void explain(const struct client_request *request, CURLcode code, struct err *err)
+int client_explain(const char *url, int curl_code, struct err *err)
 {
-	const struct client *client = request->client;
+	const CURLcode code = (CURLcode)curl_code;
 
-	if (request->too_large) {
-		err_code(err, -EFBIG, "too_large", "the server's answer is larger than %u MiB",
-			 CLIENT_BODY_MAX >> 20);
-		return;
-	}
-	if (request->stopped < 0) {
-		err_code(err, request->stopped, "stopped", "the stream was ended here");
-		return;
-	}
 	switch (code) {
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
-		err_code(err, -ECONNREFUSED, "unreachable", "no server answers at %s", client->url);
-		if (client->loopback)
+		err_code(err, -ECONNREFUSED, "unreachable", "no server answers at %s", url);
+		if (client_url_is_loopback(url))
 			err_hint(err,
 				 "start one as root: skerryd --state-dir /var/lib/skerry --listen "
 				 "127.0.0.1:7171, or set SKERRY_URL");
 		else
 			err_hint(err, "check SKERRY_URL and the network between here and there");
-		return;
+		return -ECONNREFUSED;
 	case CURLE_OPERATION_TIMEDOUT:
-		err_code(err, -ETIMEDOUT, "timeout", "%s did not answer in time", client->url);
-		return;
+		return err_code(err, -ETIMEDOUT, "timeout", "%s did not answer in time", url);
 	case CURLE_SSL_CONNECT_ERROR:
 	case CURLE_PEER_FAILED_VERIFICATION:
 	case CURLE_SSL_CACERT_BADFILE:
-		tls_error(client, code, err);
-		return;
+		return tls_error(url, code, err);
 	default:
-		err_code(err, -ECONNRESET, "connection_lost", "the connection to %s was lost: %s",
-			 client->url, curl_easy_strerror(code));
+		return err_code(err, -ECONNRESET, "connection_lost",
+				"the connection to %s was lost: %s", url, curl_easy_strerror(code));
 	}
+}
+
+/* Why no answer came, in words. */
+static void explain(const struct client_request *request, CURLcode code, struct err *err)
+{
+	if (request->too_large)
+		err_code(err, -EFBIG, "too_large", "the server's answer is larger than %u MiB",
+			 CLIENT_BODY_MAX >> 20);
+	else if (request->stopped < 0)
+		err_code(err, request->stopped, "stopped", "the stream was ended here");
+	else
+		client_explain(request->client->url, (int)code, err);
 }
 
 static void finish(struct client_request *request, CURLcode code)

@@ -47,6 +47,9 @@ bool client_url_is_loopback(const char *url);
 /* Appends text with everything but unreserved characters percent-encoded. Pure. */
 void client_escape(struct buf *out, const char *text);
 
+/* Why there is no answer of the server, from libcurl's code; returns err's number. */
+int client_explain(const char *url, int curl_code, struct err *err);
+
 struct client_spec {
 	const char *method;
 	const char *path;	     /* "/v1/…", already encoded */

@@ -7,6 +7,7 @@ static const struct cli_command *const commands[] = {
 	&cli_command_ls,
 	&cli_command_get,
 	&cli_command_exec,
+	&cli_command_shell,
 	&cli_command_cp,
 	&cli_command_extend,
 	&cli_command_rm,
