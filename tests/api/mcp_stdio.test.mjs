@@ -404,11 +404,11 @@ describe('a bridge and a daemon', () => {
 	});
 
 	for (const kind of clientKinds)
-		test(`${kind.name}, by the SDK's own transport`, async () => {
+		test(`${kind.name}, by the SDK's own transport, across a restart`, async () => {
 			const spawned = {
 				command: skerryPath,
 				args: ['mcp', '--tools', 'list_sandboxes,exec'],
-				env: { PATH: process.env.PATH, SKERRY_URL: daemon.url, SKERRY_API_KEY: daemon.key },
+				env: { PATH: process.env.PATH, SKERRY_URL: proxy.url, SKERRY_API_KEY: daemon.key },
 				stderr: 'pipe',
 			};
 			const transport = kind.old ? new OldTransport(spawned) : new StdioClientTransport(spawned);
@@ -428,6 +428,14 @@ describe('a bridge and a daemon', () => {
 			const failed = await client.callTool({ name: 'exec', arguments: { sandbox_id: 'sbx_00000000', command: 'true' } });
 
 			assert.equal(failed.isError, true);
+			proxy.cut();
+			assert.equal((await client.listTools()).tools.length, 2);
+			await proxy.close();
+			const called = client.callTool({ name: 'list_sandboxes', arguments: {} });
+
+			await daemon.restart();
+			await proxy.open();
+			assert.deepEqual((await called).structuredContent.items, []);
 			await client.close();
 			assert.equal(said, '');
 		});
