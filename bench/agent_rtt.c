@@ -14,6 +14,7 @@
  *   hold       restores one and keeps it for exec, ping and private       {"us"}
  *   exec       the command `true` in it, from request to exit             {"us"}
  *   ping       one round trip of its agent                                {"us"}
+ *   out, in    AGENT_FLOW_BYTES that a command prints, or reads           {"us"}
  *   private    memory of its VMM that no other process shares             {"kib"}
  *
  * "us" is the whole; "run_us" is that part of it after which the guest runs.
@@ -32,6 +33,7 @@
 #include <fcntl.h>
 
 #include "agent/agent.h"
+#include "agent_flow.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -389,6 +391,29 @@ static int do_ping(struct bench *bench, struct err *err)
 	return r;
 }
 
+static int do_flow(struct bench *bench,
+		   int (*flow)(struct loop *, struct agent *, int64_t *, struct err *),
+		   struct err *err)
+{
+	int64_t us = 0;
+	int r = bench->held ? flow(bench->loop, bench->held->agent, &us, err)
+			    : err_set(err, -EINVAL, "no machine is held");
+
+	if (r == 0)
+		printf("{\"us\":%" PRId64 "}\n", us);
+	return r;
+}
+
+static int do_out(struct bench *bench, struct err *err)
+{
+	return do_flow(bench, agent_flow_out, err);
+}
+
+static int do_in(struct bench *bench, struct err *err)
+{
+	return do_flow(bench, agent_flow_in, err);
+}
+
 static int do_private(struct bench *bench, struct err *err)
 {
 	_cleanup_free_ char *record_path = NULL, *rollup_path = NULL;
@@ -426,7 +451,7 @@ static int obey(struct bench *bench, const char *word, struct err *err)
 	} commands[] = {
 		{ "boot", do_boot },	   { "template", do_template }, { "restore", do_restore },
 		{ "hold", do_hold },	   { "exec", do_exec },		{ "ping", do_ping },
-		{ "private", do_private },
+		{ "private", do_private }, { "out", do_out },		{ "in", do_in },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)

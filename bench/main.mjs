@@ -2,6 +2,7 @@
 //
 //   start   fresh boot and template restore of a VM without the daemon; create over REST
 //   exec    `true` over REST and MCP, in turn with the agent's own round trip
+//   files   a file into a sandbox and out of it, against the agent's channel alone
 //   memory  what an idle sandbox costs the host
 //   churn   create, exec, destroy a hundred times: times, what is left behind, the daemon's growth
 //   crowd   twenty sandboxes made at once
@@ -24,6 +25,7 @@ import { churn } from './churn.mjs';
 import { crowd } from './crowd.mjs';
 import { daemonFor, imageFile, makeWork } from './daemon.mjs';
 import { exec } from './exec.mjs';
+import { files } from './files.mjs';
 import { fork, growth } from './fork.mjs';
 import { hundred } from './hundred.mjs';
 import { memory } from './memory.mjs';
@@ -34,7 +36,7 @@ import { standby } from './standby.mjs';
 import { start } from './start.mjs';
 import { table } from './table.mjs';
 
-const parts = { start, exec, memory, churn, crowd, standby, fork, growth, pause, hundred, network };
+const parts = { start, exec, files, memory, churn, crowd, standby, fork, growth, pause, hundred, network };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
 
