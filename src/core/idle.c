@@ -4,9 +4,9 @@
  *
  * Idle is one in which no command runs, to which no call, stream, terminal or preview is connected,
  * of which no file is read or written, and for which no call came for its idle_pause_minutes. A
- * shell that was left alone at its prompt is no command that runs. What runs is known by its views, and,
- * because an earlier daemon may have started commands too, by asking its agent once more before it
- * is paused.
+ * shell that was left alone at its prompt is no command that runs. What runs is known by its views,
+ * and, because an earlier daemon may have started commands too, by asking its agent once more
+ * before it is paused.
  *
  * A deadline is met early, because saving takes time; what is left of the lifetime is kept. Where
  * it fails it is tried again; should the deadline come before, the warden freezes the VM, and it is

@@ -356,8 +356,8 @@ int start_hand_over(struct sandbox *sb, const struct start_from *from, struct er
 /* [worker, op_lock of each] Rows and objects become running, from creating or resuming, and the
  * intervals of their runs begin: of all or, after a failure, of none. -ECANCELED: the end of one
  * was wanted before. source: what they are forks of; NULL: of nothing. */
-int start_publish(struct sandbox *const *all, size_t n, uint64_t generation,
-		  struct sandbox *source, struct err *err);
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct sandbox *source,
+		  struct err *err);
 /* Copies a disk; "disk_full". */
 int start_copy_disk(const char *from, const char *to, struct err *err);
 

@@ -8,8 +8,8 @@
  *
  * net_lock guards what the loop's thread looks at (which slot is whose, rules and networks in
  * force, denials). It is held for moments and for single calls into the kernel's maps; it is taken
- * inside op_lock, and nothing but the lock of the events' queue is taken under it. Where the host cannot filter there are no slots at
- * all (core->net is NULL): sandboxes then have no network.
+ * inside op_lock, and nothing but the lock of the events' queue is taken under it. Where the host
+ * cannot filter there are no slots at all (core->net is NULL): sandboxes then have no network.
  */
 #pragma once
 

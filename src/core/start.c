@@ -143,8 +143,8 @@ static int write_all_running(struct sandbox *const *all, size_t n, uint64_t gene
 }
 
 /* A wish to end that comes now finds it running, and ends it as such. */
-int start_publish(struct sandbox *const *all, size_t n, uint64_t generation,
-		  struct sandbox *source, struct err *err)
+int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, struct sandbox *source,
+		  struct err *err)
 {
 	int r = write_all_running(all, n, generation, source, err);
 
