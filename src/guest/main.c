@@ -160,13 +160,22 @@ static void boot(struct guest *guest)
 			   strerrordesc_np(-r));
 }
 
-/* Followers have moved: pipes that waited for them go on. */
-static void resume_outputs(struct guest *guest)
+static int64_t earlier(int64_t a, int64_t b)
 {
+	return a < b ? a : b;
+}
+
+/* Followers have moved, or a rest is over: pipes that waited for it go on. Returns when the next
+ * rest is over. */
+static int64_t resume_outputs(struct guest *guest, int64_t now_ms)
+{
+	int64_t next = INT64_MAX;
+
 	for (struct exec *exec = guest->execs; exec; exec = exec->next) {
-		output_check(&exec->streams[0]);
-		output_check(&exec->streams[1]);
+		next = earlier(next, output_check(&exec->streams[0], now_ms));
+		next = earlier(next, output_check(&exec->streams[1], now_ms));
 	}
+	return next;
 }
 
 /* One round; returns whether there is more to do at once. */
@@ -193,12 +202,11 @@ static void run(struct guest *guest)
 
 		freeze_check(guest, clock_boottime_ms()); /* first, so that its answer goes out */
 		busy = serve(guest);
-		resume_outputs(guest);
 		exec_collect(guest);
 		now = clock_boottime_ms();
-		deadline = exec_check_deadlines(guest, now);
-		if (freeze_next_ms(guest) < deadline)
-			deadline = freeze_next_ms(guest);
+		deadline = resume_outputs(guest, now);
+		deadline = earlier(deadline, exec_check_deadlines(guest, now));
+		deadline = earlier(deadline, freeze_next_ms(guest));
 		if (busy)
 			timeout_ms = 0;
 		else if (deadline != INT64_MAX)

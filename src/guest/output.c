@@ -6,9 +6,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "guest/guest.h"
 
-#define DIRECT_PIPE_BYTES (256 * 1024)
+#define PIPE_BYTES  (256 * 1024) /* fewer turns, if it may */
+#define BURST_MS    10		 /* pieces that follow each other within it … */
+#define SMALL_BYTES (16 * 1024)	 /* … and are smaller than this … */
+#define REST_MS	    2		 /* … are gathered for so long */
 /* More than a terminal's driver holds: what comes after it is somebody else's, who kept it open. */
 #define TERMINAL_HELD_MAX (1024u * 1024)
 
@@ -35,28 +39,28 @@ static void end_stream(struct output *o)
 	end_drain(o);
 }
 
-/* Moves one chunk; false when there is nothing to do now. */
-static bool move_chunk(struct output *o)
+/* Moves one chunk; 0 when there is nothing to do now. */
+static size_t move_chunk(struct output *o)
 {
 	struct guest *guest = o->exec->guest;
 	size_t allowed = allowance(o);
 	ssize_t n;
 
 	if (o->ended)
-		return false;
+		return 0;
 	if (allowed == 0) {
 		poller_pause(&guest->poller, &o->pipe);
-		return false;
+		return 0;
 	}
 	n = read(o->pipe.fd, guest->chunk, allowed);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		if (o->exec->tty && o->drain_left > 0)
 			end_drain(o);
-		return false;
+		return 0;
 	}
 	if (n <= 0) {
 		end_stream(o);
-		return false;
+		return 0;
 	}
 	capture_append(&o->log, guest->chunk, (size_t)n);
 	if (o->draining && o->drain_left > 0) {
@@ -64,7 +68,20 @@ static bool move_chunk(struct output *o)
 		if (o->drain_left == 0)
 			end_drain(o);
 	}
-	return true;
+	return (size_t)n;
+}
+
+/* After a piece of n bytes. */
+static void rest(struct output *o, size_t n)
+{
+	int64_t now_ms = clock_boottime_ms();
+	bool burst = now_ms - o->read_boottime_ms < BURST_MS;
+
+	o->read_boottime_ms = now_ms;
+	if (!burst || n >= SMALL_BYTES || o->ended)
+		return;
+	o->rest_boottime_ms = now_ms + REST_MS;
+	poller_pause(&o->exec->guest->poller, &o->pipe);
 }
 
 static void on_pipe(struct watch *w, uint32_t events)
@@ -72,7 +89,10 @@ static void on_pipe(struct watch *w, uint32_t events)
 	struct output *o = w->owner;
 
 	if (!o->direct) {
-		move_chunk(o);
+		size_t n = move_chunk(o);
+
+		if (n > 0)
+			rest(o, n);
 		return;
 	}
 	o->readable = true;
@@ -82,8 +102,7 @@ static void on_pipe(struct watch *w, uint32_t events)
 void output_begin(struct output *o, struct exec *exec, int pipe_fd, bool direct)
 {
 	o->direct = direct;
-	if (direct)
-		(void)fcntl(pipe_fd, F_SETPIPE_SZ, DIRECT_PIPE_BYTES); /* fewer turns, if it may */
+	(void)fcntl(pipe_fd, F_SETPIPE_SZ, PIPE_BYTES);
 	poller_add(&exec->guest->poller, &o->pipe, pipe_fd, EPOLLIN, on_pipe, o);
 }
 
@@ -127,7 +146,7 @@ void output_drain(struct output *o)
 		o->drain_left = TERMINAL_HELD_MAX;
 	else if (ioctl(o->pipe.fd, FIONREAD, &held) == 0 && held > 0)
 		o->drain_left = (size_t)held;
-	while (o->drain_left > 0 && move_chunk(o))
+	while (o->drain_left > 0 && move_chunk(o) > 0)
 		;
 }
 
@@ -136,10 +155,15 @@ bool output_drained(const struct output *o)
 	return o->draining && o->drain_left == 0 && (!o->direct || o->ended);
 }
 
-void output_check(struct output *o)
+int64_t output_check(struct output *o, int64_t now_ms)
 {
-	if (!o->direct && !o->ended && !o->pipe.in_set && o->pipe.fd >= 0 && allowance(o) > 0)
+	if (o->direct || o->ended || o->pipe.in_set || o->pipe.fd < 0)
+		return INT64_MAX;
+	if (now_ms < o->rest_boottime_ms)
+		return o->rest_boottime_ms;
+	if (allowance(o) > 0)
 		poller_resume(&o->exec->guest->poller, &o->pipe, EPOLLIN);
+	return INT64_MAX;
 }
 
 void output_close(struct output *o)
