@@ -92,6 +92,7 @@ static void fill_shape(struct creation *c)
 	row->disk_gb = c->shape.disk_gb;
 	str_copy(row->image, sizeof(row->image), c->image.name);
 	str_copy(row->image_digest, sizeof(row->image_digest), c->image.digest);
+	row->image_config = xstrdup(c->image.config);
 	template_key(c->core, c->image.digest, &c->shape, row->template_key);
 	core_net_guest_address(c->core, row->guest_address);
 }
@@ -112,6 +113,7 @@ static void fill_from_snapshot(struct creation *c)
 	str_copy(row->template_key, sizeof(row->template_key), from->template_key);
 	str_copy(row->guest_address, sizeof(row->guest_address), from->guest_address);
 	str_copy(row->parent_id, sizeof(row->parent_id), from->source_id);
+	row->image_config = xstrdup(from->image_config);
 	row->generation = from->generation + 1; /* its processes see that it is another run */
 	if (!c->req->labels) {
 		free(row->labels);

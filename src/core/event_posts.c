@@ -16,6 +16,8 @@ void event_exec_started(const struct exec_view *view)
 	size_t len = strlen(view->command);
 
 	json_put_str(data, "exec_id", view->exec_id);
+	if (view->terminal)
+		json_put(data, "terminal", json_true());
 	json_put(data, "command",
 		 json_from_bytes(view->command, len < EVENT_COMMAND_MAX ? len : EVENT_COMMAND_MAX));
 	json_put(data, "command_truncated", json_boolean(len > EVENT_COMMAND_MAX));
@@ -43,6 +45,8 @@ void event_exec_ended(const struct exec_view *view, const struct err *err)
 	json_t *data = json_object();
 
 	json_put_str(data, "exec_id", view->exec_id);
+	if (view->terminal)
+		json_put(data, "terminal", json_true());
 	if (err) {
 		json_put_int(data, "duration_ms", exec_view_duration_ms(view));
 		json_put_str(data, "error", err_code_of(err));

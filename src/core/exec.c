@@ -209,13 +209,15 @@ void exec_start_now(struct exec_start *start)
 {
 	struct sandbox *sb = start->sandbox;
 	const struct core_exec_request *req = start->req;
+	const struct exec_defaults *defaults = &sb->defaults;
+	_cleanup_free_ const char **env = exec_defaults_env(defaults, req->env);
 	const int64_t running_max = sb->core->limits.exec_running_max;
 	struct agent_exec_spec spec = {
 		.exec_id = start->exec_id,
 		.command = start->command,
-		.cwd = req->cwd,
-		.user = req->user,
-		.env = req->env,
+		.cwd = req->cwd || req->user ? req->cwd : defaults->workdir,
+		.user = req->user ? req->user : defaults->user,
+		.env = env ? env : req->env,
 		.timeout_ms = (uint64_t)bounded_timeout_ms(sb, start->timeout_ms),
 		.log_cap_bytes = (uint64_t)sb->core->limits.exec_log_bytes,
 		.stdin_open = req->stdin_open || req->stdin_data,

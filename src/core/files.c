@@ -469,7 +469,7 @@ static bool begin_on_loop(void *arg)
 	char random[17], id[PROTO_EXEC_ID_MAX + 1];
 	struct agent_file_spec spec = {
 		.exec_id = id,
-		.user = begin->user,
+		.user = begin->user ? begin->user : sb->defaults.user,
 		.request = begin->request.data,
 		.request_len = begin->request.len,
 		.stdin_open = t->op == FILE_WRITE || t->op == FILE_UNPACK,

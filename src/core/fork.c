@@ -138,6 +138,7 @@ static void fill_child(const struct fork *f, size_t i, struct sandbox_row *row)
 	str_copy(row->parent_id, sizeof(row->parent_id), from->id);
 	row->pause_on_timeout = from->pause_on_timeout;
 	row->idle_pause_minutes = from->idle_pause_minutes;
+	row->image_config = xstrdup(from->image_config);
 	row->egress = xstrdup(from->egress); /* never a looser one */
 	if (f->req->labels)
 		json_write(f->req->labels, &labels);

@@ -21,6 +21,7 @@
 #include "agent/agent.h"
 #include "core/core.h"
 #include "core/events.h"
+#include "core/exec_defaults.h"
 #include "core/net.h"
 #include "core/rate.h"
 #include "core/status.h"
@@ -143,6 +144,7 @@ struct sandbox {
 	bool pause_on_timeout;
 	int64_t idle_pause_ms; /* 0: never */
 	uint32_t memory_mb;
+	struct exec_defaults defaults; /* of its commands */
 
 	pthread_mutex_t op_lock;
 	struct vmm_vm vm;

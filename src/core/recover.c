@@ -63,6 +63,7 @@ static struct sandbox *object_from_row(struct core *core, const struct sandbox_r
 	sb->pause_on_timeout = row->pause_on_timeout;
 	sb->idle_pause_ms = row->idle_pause_minutes * 60000LL;
 	sb->memory_mb = row->memory_mb;
+	exec_defaults_init(&sb->defaults, row->image_config);
 	if (sandbox_status_parse(row->status, &status) == 0 &&
 	    (status == SANDBOX_PAUSING || status == SANDBOX_PAUSED || status == SANDBOX_RESUMING))
 		sb->status = status;

@@ -138,6 +138,7 @@ void reserve_bind(struct sandbox *sb, const struct sandbox_row *row)
 	sb->pause_on_timeout = row->pause_on_timeout;
 	sb->memory_mb = row->memory_mb;
 	sb->idle_pause_ms = row->idle_pause_minutes * MINUTE_MS;
+	exec_defaults_init(&sb->defaults, row->image_config);
 }
 
 int reserve_object(struct core *core, struct sandbox_row *row, struct sandbox **ret,

@@ -65,6 +65,7 @@ void sandbox_unref(struct sandbox *sb)
 	free(sb->spent_dir);
 	free(sb->held_path);
 	sandbox_net_clear(&sb->net);
+	exec_defaults_clear(&sb->defaults);
 	free(sb);
 }
 

@@ -57,6 +57,7 @@ static void fill_row(const struct core *core, const struct principal *who,
 		.generation = source->generation,
 		.created_unix_ms = clock_unix_ms(),
 		.egress = xstrdup(source->egress),
+		.image_config = xstrdup(source->image_config),
 	};
 	rand_hex(random, sizeof(random) - 1);
 	snprintf(row->id, sizeof(row->id), ID_PREFIX "%s", random);

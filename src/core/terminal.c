@@ -274,7 +274,7 @@ static void start(struct opening *o)
 		.exec_id = t->id,
 		.command = req->command ? req->command : "",
 		.cwd = req->cwd,
-		.user = req->user,
+		.user = req->user ? req->user : o->sandbox->defaults.user,
 		.env = env,
 		.log_cap_bytes = (uint64_t)limits->terminal_log_bytes,
 		.stdin_open = true,

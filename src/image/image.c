@@ -102,6 +102,7 @@ static int info_from_manifest(const struct image_store *store, const char *name,
 			      const json_t *manifest, struct image_info *ret, struct err *err)
 {
 	struct image_info info = { 0 };
+	_cleanup_buf_ struct buf text = BUF_INIT;
 	const json_t *config = json_object_get(manifest, "config");
 	const char *digest = json_get_str(manifest, "digest", "");
 	_cleanup_free_ char *path = NULL;
@@ -125,6 +126,12 @@ static int info_from_manifest(const struct image_store *store, const char *name,
 	str_copy(info.digest, sizeof(info.digest), digest);
 	str_copy(info.user, sizeof(info.user), json_get_str(config, "user", "root"));
 	str_copy(info.workdir, sizeof(info.workdir), json_get_str(config, "workdir", "/"));
+	if (config)
+		json_write(config, &text);
+	if (!str_copy(info.config, sizeof(info.config), config ? buf_str(&text) : "{}"))
+		return err_code(err, -EBADMSG, "image_damaged",
+				"the configuration of image '%s' has %zu bytes, the limit is %d",
+				name, text.len, IMAGE_CONFIG_MAX);
 	if (!str_copy(info.path, sizeof(info.path), path))
 		return err_set(err, -ENAMETOOLONG, "the path of image '%s' is too long", name);
 	*ret = info;

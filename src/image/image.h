@@ -17,7 +17,8 @@
 
 #include "base/err.h"
 
-#define IMAGE_NAME_MAX 64
+#define IMAGE_NAME_MAX	 64
+#define IMAGE_CONFIG_MAX 8191
 
 struct image_store;
 
@@ -29,7 +30,8 @@ struct image_info {
 	int64_t created_unix_ms;
 	char user[33]; /* from the image's configuration */
 	char workdir[256];
-	char path[512]; /* the erofs file */
+	char config[IMAGE_CONFIG_MAX + 1]; /* all of it, as JSON */
+	char path[512];			   /* the erofs file */
 };
 
 /* dir is created; recipe_dir holds build-root and *.recipe. */

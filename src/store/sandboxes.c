@@ -15,20 +15,21 @@
 	" expires_unix_ms, started_unix_ms, ended_unix_ms, reason, reason_text, parent_id,"        \
 	" on_timeout, idle_pause_minutes, machine_id, template_key, remaining_ms, paused_unix_ms," \
 	" egress, egress_next, coalesce(slot, -1), out_packets, out_bytes, in_packets, in_bytes,"  \
-	" denied_packets, guest_address"
+	" denied_packets, guest_address, image_config"
 
 #define INSERT_COLUMNS                                                                             \
 	"id, node_id, account_id, key_id, name, status, size, milli_vcpus, memory_mb, disk_gb,"    \
 	" image, image_digest, isolation, labels, generation, uid, created_unix_ms,"               \
 	" expires_unix_ms, reason, reason_text, parent_id, on_timeout, idle_pause_minutes,"        \
-	" machine_id, template_key, egress, slot, guest_address"
+	" machine_id, template_key, egress, slot, guest_address, image_config"
 
 void sandbox_row_clear(struct sandbox_row *row)
 {
 	free(row->labels);
 	free(row->egress);
 	free(row->egress_next);
-	row->labels = row->egress = row->egress_next = NULL;
+	free(row->image_config);
+	row->labels = row->egress = row->egress_next = row->image_config = NULL;
 }
 
 void sandbox_rows_free(struct sandbox_row *rows, size_t n)
@@ -92,6 +93,7 @@ static void read_row(const struct db_query *query, struct sandbox_row *ret)
 	row.traffic.in_bytes = (uint64_t)db_column_int(query, c++);
 	row.traffic.denied_packets = (uint64_t)db_column_int(query, c++);
 	copy_column(row.guest_address, sizeof(row.guest_address), query, c++);
+	row.image_config = xstrdup(db_column_text(query, c++));
 	*ret = row;
 }
 
@@ -138,11 +140,12 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
 	int p = 1;
-	int r = db_query(txn,
-			 "insert into sandboxes (" INSERT_COLUMNS
-			 ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
-			 " $15, $16, $17, $18, '', '', $19, $20, $21, $22, $23, $24, $25, $26)",
-			 &query, err);
+	int r = db_query(
+		txn,
+		"insert into sandboxes (" INSERT_COLUMNS
+		") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,"
+		" $15, $16, $17, $18, '', '', $19, $20, $21, $22, $23, $24, $25, $26, $27)",
+		&query, err);
 
 	if (r < 0)
 		return r;
@@ -175,6 +178,7 @@ static int insert_row(struct db_txn *txn, const struct sandbox_row *row, struct 
 	else
 		db_bind_null(&query, p++);
 	db_bind_text(&query, p++, row->guest_address);
+	db_bind_text(&query, p++, row->image_config ? row->image_config : "{}");
 	return db_run(&query, NULL, err);
 }
 

@@ -51,6 +51,7 @@ struct sandbox_row {
 	char guest_address[16]; /* inside; "": its machine has no network device */
 	bool has_slot;
 	uint32_t slot;
+	char *image_config;	/* a JSON object, as its image had it; owned; NULL: {} */
 	struct traffic traffic; /* of its earlier runs */
 };
 void sandbox_row_clear(struct sandbox_row *row);

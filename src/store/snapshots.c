@@ -11,13 +11,14 @@
 #define SNAPSHOT_COLUMNS                                                                           \
 	"id, node_id, account_id, name, status, source_id, size, milli_vcpus, memory_mb, disk_gb," \
 	" image, image_digest, template_key, labels, generation, bytes, created_unix_ms, egress,"  \
-	" guest_address"
+	" guest_address, image_config"
 
 void snapshot_row_clear(struct snapshot_row *row)
 {
 	free(row->labels);
 	free(row->egress);
-	row->labels = row->egress = NULL;
+	free(row->image_config);
+	row->labels = row->egress = row->image_config = NULL;
 }
 
 void snapshot_rows_free(struct snapshot_row *rows, size_t n)
@@ -57,6 +58,7 @@ static void read_row(const struct db_query *query, struct snapshot_row *ret)
 	row.created_unix_ms = db_column_int(query, c++);
 	row.egress = xstrdup(db_column_text(query, c++));
 	copy_column(row.guest_address, sizeof(row.guest_address), query, c++);
+	row.image_config = xstrdup(db_column_text(query, c++));
 	*ret = row;
 }
 
@@ -66,7 +68,7 @@ int snapshots_insert(struct db_txn *txn, const struct snapshot_row *row, struct 
 	int p = 1;
 	int r = db_query(txn,
 			 "insert into snapshots (" SNAPSHOT_COLUMNS ") values ($1, $2, $3, $4, $5,"
-			 " $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+			 " $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
 			 &query, err);
 
 	if (r < 0)
@@ -90,6 +92,7 @@ int snapshots_insert(struct db_txn *txn, const struct snapshot_row *row, struct 
 	db_bind_int(&query, p++, row->created_unix_ms);
 	db_bind_text(&query, p++, row->egress ? row->egress : EGRESS_NOTHING);
 	db_bind_text(&query, p++, row->guest_address);
+	db_bind_text(&query, p++, row->image_config ? row->image_config : "{}");
 	return db_run(&query, NULL, err);
 }
 

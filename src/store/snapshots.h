@@ -26,7 +26,8 @@ struct snapshot_row {
 	int64_t bytes;
 	int64_t created_unix_ms;
 	char guest_address[16];
-	char *egress; /* of its source, as in store/egress.h; owned; NULL: nothing */
+	char *egress;	    /* of its source, as in store/egress.h; owned; NULL: nothing */
+	char *image_config; /* likewise; owned; NULL: {} */
 };
 void snapshot_row_clear(struct snapshot_row *row);
 void snapshot_rows_free(struct snapshot_row *rows, size_t n);

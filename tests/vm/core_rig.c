@@ -43,7 +43,8 @@ static const char script[] =
 	"if [ \"$1\" = --key ]; then stat -c '%s %Y' \"$source\" | sha256sum | cut -d ' ' -f 1; "
 	"exit; fi\n"
 	"cp --sparse=always \"$source\" \"$2\"\n"
-	"echo '{\"user\": \"sandbox\", \"workdir\": \"/home/sandbox\"}' >\"$2.json\"\n"
+	"echo '{\"user\": \"sandbox\", \"workdir\": \"/home/sandbox\","
+	" \"env\": {\"IMAGE_WORD\": \"of the image\", \"OTHER\": \"1\"}}' >\"$2.json\"\n"
 	"echo \"digest sha256:$(sha256sum <\"$2\" | cut -d ' ' -f 1)\"\n";
 
 static void write_recipes(const struct rig *rig)

@@ -59,6 +59,14 @@ static void test_results(void **state)
 	assert_int_equal(a.result.out.len, 6 + strlen("b c\nroot\n/etc\n"));
 	assert_memory_equal(a.result.out.data, "in\0putb c\nroot\n/etc\n", a.result.out.len);
 	answer_clear(&a);
+	/* What the image says holds where the request says nothing. */
+	RUN(.command = "echo $IMAGE_WORD $OTHER; id -un; pwd");
+	assert_string_equal(buf_str(&a.result.out), "of the image 1\nsandbox\n/home/sandbox\n");
+	answer_clear(&a);
+	RUN(.command = "echo $IMAGE_WORD $OTHER; id -un; pwd", .user = "root",
+	    .env = (const char *const[]){ "OTHER=2", NULL });
+	assert_string_equal(buf_str(&a.result.out), "of the image 2\nroot\n/root\n");
+	answer_clear(&a);
 	RUN(.command = "true", .cwd = "/nosuch");
 	assert_true(a.failed);
 	assert_string_equal(err_code_of(&a.err), "cwd_not_found");
