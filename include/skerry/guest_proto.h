@@ -120,10 +120,10 @@ enum proto_type {
 		12,	 /* u64 token, u32 timeout_ms; answered by FREEZER when done or given up */
 	PROTO_THAW = 13, /* u64 token; answered by FREEZER */
 	PROTO_ASK_ACTIVITY = 14, /* u64 token; answered by ACTIVITY */
-	PROTO_FILE = 20, /* string exec_id, string user ("" = sandbox), u64 stdout_credit, u64
-			    stderr_credit, string request; flags: PROTO_EXEC_STDIN. Answered as EXEC
-			    is */
-	PROTO_RESIZE = 24,	  /* u32 cols, u32 rows: of a terminal */
+	PROTO_FILE = 20,   /* string exec_id, string user ("" = sandbox), u64 stdout_credit, u64
+			      stderr_credit, string request; flags: PROTO_EXEC_STDIN. Answered as EXEC
+			      is */
+	PROTO_RESIZE = 24, /* u32 cols, u32 rows: of a terminal */
 	PROTO_ASK_TERMINALS = 25, /* u64 token; answered by TERMINALS */
 
 	/* guest to host */

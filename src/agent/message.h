@@ -66,7 +66,7 @@ struct agent_message {
 
 struct agent_terminal;
 /* The next of TERMINALS' entries, which are well-formed. */
-void agent_message_terminal(struct frame_reader *entries, struct agent_terminal *ret);
+void agent_message_terminal(struct frame_reader *r, struct agent_terminal *ret);
 
 /* 0, or -EBADMSG for an unknown type, a wrong length, or a value out of its range. Slices are
  * borrowed from the payload. */
