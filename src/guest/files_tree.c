@@ -62,7 +62,7 @@ int files_unpack(const struct file_request *r, const struct files_io *io, struct
 	struct file_record ready = { .kind = FILE_RECORD_READY, .replaces = true };
 	struct file_record record = { .kind = FILE_RECORD_UNPACKED };
 	_cleanup_close_ int fd = -1;
-	struct tar_unpacked unpacked;
+	struct tar_unpacked unpacked = { 0 };
 	struct tar_unpack *u;
 	int result = r->flags & FILE_PARENTS ? files_make_parents(r->path, err) : 0;
 

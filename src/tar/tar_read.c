@@ -285,7 +285,8 @@ static int take_entry(struct tar_reader *r, const char *block, uint64_t size)
 	if (!number_field(block + 100, 8, &mode) || !number_field(block + 108, 8, &uid) ||
 	    !number_field(block + 116, 8, &gid) || !number_field(block + 136, 12, &mtime))
 		return bad(r, "a header has a field that is no number");
-	if (uid >= UINT32_MAX || gid >= UINT32_MAX) /* the last one means "as it is" to the kernel */
+	if (uid >= UINT32_MAX ||
+	    gid >= UINT32_MAX) /* the last one means "as it is" to the kernel */
 		return bad(r, "a header has an owner that cannot be");
 	take_names(r, block);
 	e->type = type_of(block[156], &e->path);

@@ -29,7 +29,8 @@ static void put_octal(char *at, size_t width, uint64_t value)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%0*llo", (int)width - 1, (unsigned long long)value);
-	memcpy(at, text, width); /* with its NUL: value has no more digits than fit */
+	memcpy(at, text, width - 1); /* value has no more digits than fit */
+	at[width - 1] = '\0';
 }
 
 static void finish_header(char block[TAR_BLOCK])

@@ -149,7 +149,7 @@ static void assert_answer(const struct buf *answer, int status, const char *cons
 	}
 }
 
-#define PARTS(...) ((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL })
+#define PARTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 static void wait_for_none_open(void)
 {
@@ -405,7 +405,8 @@ static void uploads_that_are_refused(void **state)
 		_cleanup_buf_ struct buf answer = BUF_INIT, head = BUF_INIT;
 		int fd = dial();
 
-		buf_printf(&head, "PUT %s HTTP/1.1\r\n" HOST "%s" CLOSE "Content-Length: %zu\r\n\r\n",
+		buf_printf(&head,
+			   "PUT %s HTTP/1.1\r\n" HOST "%s" CLOSE "Content-Length: %zu\r\n\r\n",
 			   rows[i].target, rows[i].key, body.len);
 		send_bytes(fd, head.data, head.len);
 		send_bytes(fd, body.data, body.len);
@@ -469,9 +470,9 @@ static void json_operations(void **state)
 	_cleanup_buf_ struct buf list = BUF_INIT, entry = BUF_INIT, gone = BUF_INIT, put = BUF_INIT;
 
 	ask("GET", ROUTE "/list?path=dir", "", NULL, &list);
-	assert_answer(&list, 200,
-		      PARTS("\"name\":\"a\"", "\"name_base64\":\"/w==\"",
-			    "\"next_cursor\":\"/w==\""));
+	assert_answer(
+		&list, 200,
+		PARTS("\"name\":\"a\"", "\"name_base64\":\"/w==\"", "\"next_cursor\":\"/w==\""));
 	ask("GET", ROUTE "/stat?path=hello", "", NULL, &entry);
 	assert_answer(&entry, 200,
 		      PARTS("\"path\":\"hello\"", "\"type\":\"file\"", "\"user\":\"sandbox\""));

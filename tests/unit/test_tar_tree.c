@@ -52,8 +52,7 @@ static void assert_file(int fd, const char *path, const char *content)
 	char got[256] = "";
 	int file = openat(fd, path, O_RDONLY | O_CLOEXEC);
 
-	if (file < 0)
-		fail_msg("no %s: %s", path, strerror(errno));
+	assert_true(file >= 0);
 	assert_true(read(file, got, sizeof(got) - 1) >= 0);
 	assert_string_equal(got, content);
 	close(file);
