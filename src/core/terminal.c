@@ -264,7 +264,9 @@ static void start(struct opening *o)
 	const struct core_terminal_request *req = o->req;
 	struct core_terminal *t = o->terminal;
 	_cleanup_free_ char *term = req->term ? xasprintf("TERM=%s", req->term) : NULL;
-	const char *const env[] = { term, NULL };
+	const struct exec_defaults *defaults = &o->sandbox->defaults;
+	const char *const own_env[] = { term, NULL };
+	_cleanup_free_ const char **env = exec_defaults_env(defaults, own_env);
 	const struct agent_tty tty = {
 		.cols = req->cols ? req->cols : CORE_TERMINAL_COLS,
 		.rows = req->rows ? req->rows : CORE_TERMINAL_ROWS,
@@ -273,9 +275,9 @@ static void start(struct opening *o)
 	const struct agent_exec_spec spec = {
 		.exec_id = t->id,
 		.command = req->command ? req->command : "",
-		.cwd = req->cwd,
-		.user = req->user ? req->user : o->sandbox->defaults.user,
-		.env = env,
+		.cwd = req->cwd || req->user ? req->cwd : defaults->workdir,
+		.user = req->user ? req->user : defaults->user,
+		.env = env ? env : own_env,
 		.log_cap_bytes = (uint64_t)limits->terminal_log_bytes,
 		.stdin_open = true,
 		.backpressure = true,
