@@ -3,6 +3,10 @@
 //   start   fresh boot and template restore of a VM without the daemon; create over REST
 //   exec    `true` over REST and MCP, in turn with the agent's own round trip
 //   files   a file into a sandbox and out of it, against the agent's channel alone
+//   exec_crowd  the same 1, 16 and 64 at once
+//   stream  a command's output through a stream, against the agent's channel alone
+//   get     requests a second of an operation that only reads, against libmicrohttpd by itself
+//   connections  what clients cost that wait, and a command beside them
 //   memory  what an idle sandbox costs the host
 //   churn   create, exec, destroy a hundred times: times, what is left behind, the daemon's growth
 //   crowd   twenty sandboxes made at once
@@ -23,10 +27,13 @@ import { parseArgs } from 'node:util';
 import { Baseline } from './baseline.mjs';
 import { churn } from './churn.mjs';
 import { crowd } from './crowd.mjs';
+import { connections } from './connections.mjs';
 import { daemonFor, imageFile, makeWork } from './daemon.mjs';
 import { exec } from './exec.mjs';
+import { execCrowd } from './exec_crowd.mjs';
 import { files } from './files.mjs';
 import { fork, growth } from './fork.mjs';
+import { get } from './get.mjs';
 import { hundred } from './hundred.mjs';
 import { memory } from './memory.mjs';
 import { network } from './network.mjs';
@@ -34,9 +41,13 @@ import { pause } from './pause.mjs';
 import { enterPlace } from './place.mjs';
 import { standby } from './standby.mjs';
 import { start } from './start.mjs';
+import { streaming } from './stream.mjs';
 import { table } from './table.mjs';
 
-const parts = { start, exec, files, memory, churn, crowd, standby, fork, growth, pause, hundred, network };
+const parts = {
+	start, exec, exec_crowd: execCrowd, stream: streaming, get, connections, files, memory, churn, crowd, standby, fork,
+	growth, pause, hundred, network,
+};
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
 

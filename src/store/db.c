@@ -4,6 +4,9 @@
  * Two connections in WAL mode: the writer, whose mutex makes write transactions queue up in order
  * instead of spinning on SQLITE_BUSY, and the reader. synchronous=FULL syncs the log at every
  * commit. A directory is locked by its daemon before this opens, so that nobody else writes.
+ *
+ * Compiling a statement takes longer than running most of ours. So each connection keeps those that
+ * it ran last, by their text, and lends one to whoever asks for the same.
  */
 #include "store/db.h"
 
@@ -20,12 +23,21 @@
 #include "store/db_migrate.h"
 
 #define DB_BUSY_TIMEOUT_MS 5000
+#define KEPT_STATEMENTS	   64
+
+struct kept_statement {
+	sqlite3_stmt *stmt; /* NULL: none */
+	uint64_t used;	    /* when, in turns */
+	bool lent;
+};
 
 struct db_conn {
 	pthread_mutex_t lock;
 	sqlite3 *sqlite;
 	void (*watch)(void *arg); /* under the lock */
 	void *watch_arg;
+	struct kept_statement kept[KEPT_STATEMENTS]; /* under the lock */
+	uint64_t turn;
 };
 
 struct db {
@@ -139,14 +151,72 @@ void db_watch(struct db *db, void (*fn)(void *arg), void *arg)
 
 /* ---- statements ---- */
 
+static sqlite3_stmt *borrow(struct db_conn *conn, const char *sql)
+{
+	for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+		struct kept_statement *one = &conn->kept[i];
+
+		if (!one->stmt || one->lent || strcmp(sqlite3_sql(one->stmt), sql) != 0)
+			continue;
+		one->lent = true;
+		one->used = ++conn->turn;
+		return one->stmt;
+	}
+	return NULL;
+}
+
+/* In the place of the one that was not used for longest. */
+static void keep(struct db_conn *conn, sqlite3_stmt *stmt)
+{
+	struct kept_statement *oldest = NULL;
+
+	for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+		struct kept_statement *one = &conn->kept[i];
+
+		if (!one->lent && (!oldest || one->used < oldest->used))
+			oldest = one;
+	}
+	if (!oldest) /* all are lent: this one goes when it is given back */
+		return;
+	sqlite3_finalize(oldest->stmt);
+	*oldest = (struct kept_statement){ .stmt = stmt, .used = ++conn->turn, .lent = true };
+}
+
+static void give_back(struct db_conn *conn, sqlite3_stmt *stmt)
+{
+	for (size_t i = 0; i < KEPT_STATEMENTS; i++) {
+		if (conn->kept[i].stmt != stmt)
+			continue;
+		sqlite3_reset(stmt);
+		sqlite3_clear_bindings(stmt);
+		conn->kept[i].lent = false;
+		return;
+	}
+	sqlite3_finalize(stmt);
+}
+
+static void drop_kept(struct db_conn *conn)
+{
+	for (size_t i = 0; i < KEPT_STATEMENTS; i++)
+		sqlite3_finalize(conn->kept[i].stmt);
+}
+
 int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct err *err)
 {
-	sqlite3_stmt *stmt = NULL;
-	int r = sqlite3_prepare_v2(txn->conn->sqlite, sql, -1, &stmt, NULL);
+	struct db_conn *conn = txn->conn;
+	sqlite3_stmt *stmt = borrow(conn, sql);
+	int r = SQLITE_OK;
 
+	if (!stmt) {
+		r = sqlite3_prepare_v2(conn->sqlite, sql, -1, &stmt, NULL);
+		if (r == SQLITE_OK)
+			keep(conn, stmt);
+	}
 	if (r != SQLITE_OK)
-		return sqlite_error(txn->conn->sqlite, r, "prepare a statement", err);
-	*ret = (struct db_query){ .txn = txn, .stmt = stmt, .bind_result = SQLITE_OK };
+		return sqlite_error(conn->sqlite, r, "prepare a statement", err);
+	*ret = (struct db_query){
+		.txn = txn, .conn = conn, .stmt = stmt, .bind_result = SQLITE_OK
+	};
 	return 0;
 }
 
@@ -230,7 +300,8 @@ const char *db_column_text(const struct db_query *query, int column)
 
 void db_query_end(struct db_query *query)
 {
-	sqlite3_finalize(query->stmt);
+	if (query->stmt)
+		give_back(query->conn, query->stmt);
 	query->stmt = NULL;
 }
 
@@ -364,6 +435,8 @@ void db_close(struct db *db)
 {
 	if (!db)
 		return;
+	drop_kept(&db->reader);
+	drop_kept(&db->writer);
 	sqlite3_close(db->reader.sqlite);
 	sqlite3_close(db->writer.sqlite); /* the last one folds the log into the database */
 	pthread_mutex_destroy(&db->reader.lock);

@@ -50,6 +50,7 @@ void db_mark(struct db_txn *txn);
 
 struct db_query {
 	struct db_txn *txn;
+	struct db_conn *conn;
 	void *stmt;
 	int bind_result;
 };
