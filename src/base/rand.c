@@ -30,14 +30,14 @@ void rand_bytes(void *out, size_t len)
 
 void rand_hex(char *out, size_t n)
 {
-	uint8_t byte = 0;
+	uint8_t pool[32];
 
 	for (size_t i = 0; i < n; i++) {
-		if (i % 2 == 0)
-			rand_bytes(&byte, 1);
-		else
-			byte >>= 4;
-		out[i] = "0123456789abcdef"[byte & 0xf];
+		size_t at = i % (2 * sizeof(pool));
+
+		if (at == 0)
+			rand_bytes(pool, n - i < 2 * sizeof(pool) ? (n - i + 1) / 2 : sizeof(pool));
+		out[i] = "0123456789abcdef"[at % 2 ? pool[at / 2] >> 4 : pool[at / 2] & 0xf];
 	}
 	out[n] = '\0';
 }
