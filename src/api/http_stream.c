@@ -13,7 +13,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define READ_BLOCK_BYTES    (32u * 1024)
+#define READ_BLOCK_BYTES (32u * 1024)
+/* libmicrohttpd clears a block for each answer when it is made (seen in 0.9.75), and for those in
+ * chunks reads into the connection's memory instead: streams that wait shall not cost one. */
+#define EVENT_BLOCK_BYTES   4096u
 #define QUEUE_COMPACT_BYTES (64u * 1024)
 #define NO_HEARTBEAT	    INT64_MAX
 
@@ -135,7 +138,7 @@ struct http_stream *http_stream_begin(struct http_request *req, int64_t heartbea
 {
 	const struct http_extra_header headers[] = { { "X-Accel-Buffering", "no" } };
 	struct MHD_Response *response = response_made(
-		req, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK_BYTES,
+		req, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_BLOCK_BYTES,
 						       read_stream, req, NULL));
 
 	http_response_headers(req, response, "text/event-stream", headers, 1);
