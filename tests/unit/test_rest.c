@@ -738,6 +738,7 @@ static void test_event_stream(void **state)
 
 	exchange(GET_EVENTS("", EVENTS CLOSE "Last-Event-ID: 7x\r\n"), &bad);
 	assert_answer(&bad, 400, "invalid_cursor");
+	wait_for(fake_events_closed, closed + 3); /* the next test counts */
 }
 
 /* A client that does not read stops its follower; it is not kept in memory what it will read. */
