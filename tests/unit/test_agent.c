@@ -47,7 +47,7 @@ static void test_activity(void **state)
 
 	play(f, active_script);
 	must_open(f);
-	assert_int_equal(agent_ask_activity(f->agent, IN_MS(5000), &activity, &err), 0);
+	assert_int_equal(agent_ask_activity(f->agent, IN_MS(30000), &activity, &err), 0);
 	assert_int_equal(activity.running, 3);
 	assert_true(activity.quiet_ms == INT64_MAX);
 	assert_int_equal(f->closed, 0);
@@ -67,7 +67,7 @@ static void test_open_and_ping(void **state)
 	assert_string_equal(f->info.os_name, "Test OS");
 	assert_int_equal(f->peer.hello_flags, PROTO_HELLO_IDENTITY);
 	assert_string_equal(f->peer.hostname, "sbx-1");
-	assert_int_equal(agent_ping(f->agent, IN_MS(5000), &err), 0);
+	assert_int_equal(agent_ping(f->agent, IN_MS(30000), &err), 0);
 }
 
 static void *late_listener(void *arg)
@@ -140,7 +140,7 @@ static void test_flush(void **state)
 
 	play(f, half_frame_script);
 	must_open(f);
-	assert_int_equal(agent_ping(f->agent, IN_MS(5000), &err), 0);
+	assert_int_equal(agent_ping(f->agent, IN_MS(30000), &err), 0);
 }
 
 static void refusing_script(struct peer *p)
@@ -407,7 +407,7 @@ static void test_too_large_a_request(void **state)
 	assert_int_equal(large.failed_at_once, 0); /* never from within the call */
 	wait_for(&o.n_failed, 1);
 	assert_string_equal(err_code_of(&o.err), "invalid_argument");
-	assert_int_equal(agent_ping(f->agent, IN_MS(5000), &err), 0);
+	assert_int_equal(agent_ping(f->agent, IN_MS(30000), &err), 0);
 }
 
 int main(void)

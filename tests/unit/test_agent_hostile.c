@@ -132,7 +132,7 @@ static void test_misdeeds_close_the_channel(void **state)
 		assert_string_equal(err_code_of(&f->why), "agent_gone");
 		assert_true(o.data.len <= CREDIT);
 		/* Broken, but not closed yet: everything on it fails at once. */
-		assert_int_equal(agent_ping(f->agent, IN_MS(5000), &err), -EPIPE);
+		assert_int_equal(agent_ping(f->agent, IN_MS(30000), &err), -EPIPE);
 		owner_clear(&o);
 		owner_start(&o, f);
 		wait_for(&o.n_lost, 1);

@@ -132,7 +132,7 @@ static int list(struct fixture *f, struct agent_terminal **ret, size_t *ret_n)
 {
 	struct err err = ERR_INIT;
 
-	return agent_list_terminals(f->agent, IN_MS(5000), ret, ret_n, &err);
+	return agent_list_terminals(f->agent, IN_MS(30000), ret, ret_n, &err);
 }
 
 static void test_list(void **state)
