@@ -2,8 +2,8 @@
  * The HTTP server: bytes in, bytes out. It knows connections, requests, bodies, deadlines and
  * streams; it knows no routes, JSON or keys. Built on libmicrohttpd: epoll event threads read
  * requests whole (up to a cap), a request is then suspended and handed to the worker pool, and
- * resumed with its answer. A stream (SSE) holds neither a worker nor a thread: whoever has
- * something to say appends to it.
+ * resumed with its answer (one that is quick is answered on the spot). A stream (SSE) holds neither
+ * a worker nor a thread: whoever has something to say appends to it.
  *
  * A request may be passed on instead of being read whole (a preview of a guest's server): it is
  * handed over after its headers, its body is taken in pieces, its answer is sent in pieces, and its
@@ -27,8 +27,8 @@
 struct http_server;
 struct http_request;
 
-/* [worker] Handles one request; must call http_respond, or http_stream_begin and http_stream_end,
- * exactly once, now or later from any thread. */
+/* [worker, or is_quick] Handles one request; must call http_respond, or http_stream_begin and
+ * http_stream_end, exactly once, now or later from any thread. */
 typedef void (*http_handler_fn)(void *arg, struct http_request *req);
 
 struct http_config {
@@ -50,6 +50,10 @@ struct http_config {
 	/* [libmicrohttpd's thread, must not block] Whether a request, of which the headers are
 	 * known, is passed on. NULL: none is. */
 	bool (*passes)(void *arg, const struct http_request *req);
+	/* [libmicrohttpd's thread, must not block] Whether the handler answers a request without
+	 * waiting for anything: it is run on this thread then, which saves the way to a worker and
+	 * back, most of what a short answer costs. NULL: none is. */
+	bool (*is_quick)(void *arg, const struct http_request *req);
 	void *arg;
 };
 

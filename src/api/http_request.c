@@ -357,8 +357,24 @@ static void answer_overloaded(struct http_request *req)
 	http_request_release(req);
 }
 
+/* On this thread. An answer that comes later after all finds the connection suspended. */
+static enum MHD_Result handle_here(struct http_request *req)
+{
+	bool answered;
+
+	run_handler(req); /* may give its reference back: libmicrohttpd has another one */
+	pthread_mutex_lock(&req->lock);
+	answered = req->phase != HTTP_HANDED;
+	if (!answered)
+		http_request_suspend(req);
+	pthread_mutex_unlock(&req->lock);
+	return answered ? http_request_queue_answer(req) : MHD_YES;
+}
+
 static enum MHD_Result hand_over(struct http_request *req)
 {
+	const struct http_config *config = &req->server->config;
+	const bool here = config->is_quick && !req->pass.on && config->is_quick(config->arg, req);
 	bool open;
 
 	http_conn_set_phase(req->server, req->conn, CONN_BUSY);
@@ -371,7 +387,8 @@ static enum MHD_Result hand_over(struct http_request *req)
 	open = !req->abandoned; /* the end may have come since */
 	if (open) {
 		req->phase = HTTP_HANDED;
-		http_request_suspend(req);
+		if (!here)
+			http_request_suspend(req);
 	}
 	pthread_mutex_unlock(&req->lock);
 	if (!open) {
@@ -379,7 +396,9 @@ static enum MHD_Result hand_over(struct http_request *req)
 		return refuse(req, 503, "Service Unavailable", "shutting_down",
 			      "the server is ending");
 	}
-	if (pool_submit(req->server->config.pool, run_handler, req) < 0)
+	if (here)
+		return handle_here(req);
+	if (pool_submit(config->pool, run_handler, req) < 0)
 		answer_overloaded(req);
 	return MHD_YES;
 }

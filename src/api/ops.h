@@ -101,6 +101,8 @@ struct op {
 	enum op_bytes { OP_BYTES_NONE, OP_BYTES_IN, OP_BYTES_OUT } bytes;
 	const char *bytes_type; /* their media type */
 	bool streams; /* REST answers as SSE when the client accepts it (exec, image build) */
+	bool quick; /* answers from memory or a few rows, and waits for nothing: no worker is needed
+		     */
 	unsigned int hints;
 	const struct op_arg *args;
 	size_t n_args;

@@ -293,22 +293,26 @@ static bool is_oauth_probe(const char *path)
 	       str_starts(path, "/.well-known/openid-configuration") || str_eq(path, "/register");
 }
 
+static bool is_health(const char *path)
+{
+	return str_eq(path, "/healthz") || str_eq(path, "/readyz");
+}
+
 static bool handle_fixed(struct rest *rest, struct http_request *req)
 {
 	static const char ok[] = "{\"status\":\"ok\"}";
 	const char *path = http_path(req);
 	const bool is_get = str_eq(http_method(req), "GET") || str_eq(http_method(req), "HEAD");
-	const bool is_health = str_eq(path, "/healthz") || str_eq(path, "/readyz");
 
 	if (is_oauth_probe(path)) {
 		respond_unknown(req);
 		return true;
 	}
-	if (!is_health && !str_eq(path, "/openapi.json"))
+	if (!is_health(path) && !str_eq(path, "/openapi.json"))
 		return false;
 	if (!is_get)
 		respond_not_allowed(req, "GET, HEAD, OPTIONS");
-	else if (is_health)
+	else if (is_health(path))
 		respond_text(req, "application/json", ok, sizeof(ok) - 1);
 	else
 		respond_text(req, "application/json", rest->openapi.data, rest->openapi.len);
@@ -320,6 +324,23 @@ bool rest_passes(void *arg, const struct http_request *req)
 	const struct rest *rest = arg;
 
 	return preview_takes(&rest->preview, req) || files_takes(req);
+}
+
+bool rest_is_quick(void *arg, const struct http_request *req)
+{
+	struct route route;
+	bool quick;
+
+	(void)arg;
+	if (!str_eq(http_method(req), "GET") && !str_eq(http_method(req), "HEAD"))
+		return false;
+	if (is_health(http_path(req)))
+		return true;
+	if (route_find(http_method(req), http_path(req), &route) < 0)
+		return false;
+	quick = route.op->quick;
+	route_clear(&route);
+	return quick;
 }
 
 void rest_handle(void *arg, struct http_request *req)

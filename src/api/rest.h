@@ -29,3 +29,5 @@ void rest_free(struct rest *rest); /* after the HTTP server; NULL is fine */
 void rest_handle(void *arg, struct http_request *req);
 /* The server's passes: previews are. */
 bool rest_passes(void *arg, const struct http_request *req);
+/* The server's is_quick: short reads are. */
+bool rest_is_quick(void *arg, const struct http_request *req);

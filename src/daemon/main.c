@@ -220,6 +220,7 @@ static int make_http(struct daemon *d, struct err *err)
 		.pool = d->pool,
 		.handler = rest_handle,
 		.passes = rest_passes,
+		.is_quick = rest_is_quick,
 	};
 	int rc = read_pem(options->tls_cert, &cert, err);
 

@@ -84,6 +84,7 @@ static void start(struct rig *rig)
 		.event_threads = 2,
 		.handler = rest_handle,
 		.passes = rest_passes,
+		.is_quick = rest_is_quick,
 	};
 
 	if (loop_new(&rig->loop, &err) < 0 || loop_start(rig->loop, "loop", &err) < 0 ||

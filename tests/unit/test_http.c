@@ -50,7 +50,7 @@ static void handle(void *arg, struct http_request *req)
 		s->handled++;
 		return;
 	}
-	if (str_eq(path, "/keep")) {
+	if (str_eq(path, "/keep") || str_eq(path, "/quick/keep")) {
 		http_on_disconnect(req, on_left, s);
 		s->kept = req;
 		s->handled++;
@@ -61,6 +61,11 @@ static void handle(void *arg, struct http_request *req)
 		sem_wait(s->release);
 	buf_append_str(&body, "done");
 	http_respond(req, 200, "text/plain", &body, NULL, 0);
+}
+
+static bool is_quick(void *arg, const struct http_request *req)
+{
+	return str_starts(http_path(req), "/quick");
 }
 
 static void start(struct service *s, size_t workers, size_t queue)
@@ -75,6 +80,7 @@ static void start(struct service *s, size_t workers, size_t queue)
 		.idle_timeout_ms = 60000,
 		.event_threads = 1,
 		.handler = handle,
+		.is_quick = is_quick,
 		.arg = s,
 	};
 
@@ -163,6 +169,34 @@ static void test_too_much_work(void **state)
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	close(fd);
+	stop(&s);
+}
+
+/* Answered while no worker is free; one after the other on a connection; and also one whose answer
+ * comes later after all. */
+static void test_quick_ones_need_no_worker(void **state)
+{
+	static const char twice[] = "GET /quick HTTP/1.1\r\nHost: localhost\r\n\r\n"
+				    "GET /quick/keep HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	_cleanup_buf_ struct buf blocked = BUF_INIT, quick = BUF_INIT;
+	struct buf late = BUF_INIT;
+	struct service s;
+	int blocking, fd;
+
+	start(&s, 1, 1);
+	blocking = ask(&s, "/block");
+	wait_for(&s.handled, 1);
+	fd = ask(&s, "/quick");
+	assert_int_equal(send(fd, twice, sizeof(twice) - 1, MSG_NOSIGNAL), sizeof(twice) - 1);
+	wait_for(&s.handled, 4);
+	buf_append_str(&late, "late");
+	http_respond(s.kept, 200, "text/plain", &late, NULL, 0);
+	expect(fd, "late", &quick);
+	assert_non_null(strstr(strstr(buf_str(&quick), "done") + 1, "done"));
+	sem_post(s.release);
+	expect(blocking, "done", &blocked);
+	close(fd);
+	close(blocking);
 	stop(&s);
 }
 
@@ -262,6 +296,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_too_much_work),
+		cmocka_unit_test(test_quick_ones_need_no_worker),
 		cmocka_unit_test(test_heartbeats),
 		cmocka_unit_test(test_writing_to_nobody),
 		cmocka_unit_test(test_client_leaves_once),

@@ -50,6 +50,7 @@ static int start(void **state)
 		.idle_timeout_ms = 60000,
 		.event_threads = 2,
 		.handler = rest_handle,
+		.is_quick = rest_is_quick,
 	};
 
 	log_init(LOG_LVL_ERROR);
