@@ -80,8 +80,9 @@ static int take_answer(struct connection *c)
 		return 0;
 	length = strcasestr(text, "\r\nContent-Length:");
 	errno = EPROTO;
-	if (sscanf(text, "HTTP/1.1 %d", &status) != 1 || !length || length > end)
+	if (!str_starts(text, "HTTP/1.1 ") || !length || length > end)
 		die("an answer's head");
+	status = (int)strtol(text + strlen("HTTP/1.1 "), NULL, 10);
 	whole = (size_t)(end - text) + 4 +
 		strtoul(length + strlen("\r\nContent-Length:"), NULL, 10);
 	if (c->in.len < whole)

@@ -78,10 +78,11 @@ static void read_head(struct answer *a)
 	if (!end)
 		return;
 	a->body = (size_t)(end - text) + 4;
-	if (sscanf(text, "HTTP/1.1 %d", &a->status) != 1) {
+	if (!str_starts(text, "HTTP/1.1 ")) {
 		errno = EPROTO;
 		die("the answer's first line");
 	}
+	a->status = (int)strtol(text + strlen("HTTP/1.1 "), NULL, 10);
 	length = strcasestr(text, "\r\nContent-Length:");
 	a->chunked = !length || length > end;
 	if (!a->chunked)

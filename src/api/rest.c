@@ -211,7 +211,7 @@ static int prepare_call(struct rest_call *rc, const struct route *route, struct 
 static void run_op(struct rest *rest, struct http_request *req, const struct route *route)
 {
 	struct err err = ERR_INIT;
-	struct principal who;
+	struct principal who = { 0 };
 	struct rest_call *rc;
 	const char *sandbox;
 	const bool is_terminal = str_eq(route->op->name, "open_terminal");

@@ -337,7 +337,7 @@ static int word_command(struct parser *p, const char *word)
 	p->args->command = find_command(NULL, word);
 	if (!p->args->command && is_group(word)) {
 		group = word;
-		if (p->at + 1 >= p->argc || p->argv[p->at + 1][0] == '-') {
+		if (!next || next[0] == '-') {
 			err_code(p->err, -EINVAL, "usage", "skerry %s needs a command", word);
 			err_hint(p->err, "`skerry help %s` lists its commands", word);
 			return -EINVAL;

@@ -104,8 +104,8 @@ const struct cli_option *cli_common_options(size_t *ret_n);
 
 /* Rows, each defined beside its run function. */
 extern const struct cli_command cli_command_create, cli_command_ls, cli_command_get,
-	cli_command_exec, cli_command_shell, cli_command_extend, cli_command_rm, cli_command_pause, cli_command_resume,
-	cli_command_fork, cli_command_snapshot_create, cli_command_snapshot_ls,
+	cli_command_exec, cli_command_shell, cli_command_extend, cli_command_rm, cli_command_pause,
+	cli_command_resume, cli_command_fork, cli_command_snapshot_create, cli_command_snapshot_ls,
 	cli_command_snapshot_rm, cli_command_egress_show, cli_command_egress_set,
 	cli_command_egress_add, cli_command_egress_rm, cli_command_egress_denials,
 	cli_command_expose, cli_command_cp, cli_command_events, cli_command_network_create,

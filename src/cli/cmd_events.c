@@ -254,9 +254,7 @@ static void on_done(void *arg, struct client_response *response, const struct er
 		end(f, CLI_FAILED);
 	else if (err && !f->connected)
 		end(f, report_err(err));
-	else if (!err && response->status / 100 != 2 && response->status < 500)
-		end(f, report_response(response));
-	else if (!err && !f->connected && response->status / 100 != 2)
+	else if (!err && response->status / 100 != 2 && (response->status < 500 || !f->connected))
 		end(f, report_response(response));
 	else
 		again_later(f);

@@ -12,6 +12,7 @@
  * wish to destroy is looked at between the steps; a daemon that dies leaves the row as creating,
  * and its next start undoes the rest.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -463,6 +464,7 @@ static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 		return r;
 	if (r == 1)
 		return answer_same(c, ret, err);
+	assert(c->sb); /* reserved */
 	pthread_mutex_lock(&c->sb->op_lock);
 	r = build_and_publish(c, err);
 	if (r < 0) {

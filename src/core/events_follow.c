@@ -163,7 +163,7 @@ int core_events_page(struct core *core, const struct principal *who,
 {
 	const char *names[EVENT_TYPES + 1];
 	struct core_event_page page = { 0 };
-	struct event_bounds bounds;
+	struct event_bounds bounds = { 0 };
 	struct event_filter wanted;
 	struct event_row *rows = NULL;
 	uint32_t types;
@@ -245,7 +245,7 @@ int core_events_follow(struct core *core, const struct principal *who,
 		       struct core_event_follower **ret, struct err *err)
 {
 	struct core_event_follower *follower;
-	struct event_bounds bounds;
+	struct event_bounds bounds = { 0 };
 	uint32_t types;
 	int r = parse_filter(filter, &types, err);
 
@@ -393,7 +393,7 @@ static int serve_group(struct core_events *events, struct core_event_follower **
 		.after_id = first->cursor,
 		.limit = EVENTS_PAGE,
 	};
-	struct event_bounds bounds;
+	struct event_bounds bounds = { 0 };
 	struct core_event_gap gap;
 	struct event_row *rows = NULL;
 	size_t n_rows = 0;

@@ -309,6 +309,8 @@ os.wait()' ; echo began; sleep 7105`, { timeout_ms: 3000 });
 			assert.equal(last.event, 'error');
 			assert.equal(last.data.code, 'sandbox_ended');
 			assert.equal((await exec('echo fine')).stdout, 'fine\n');
+			while ((await good('GET', `/v1/sandboxes/${victim}`)).status !== 'destroyed')
+				await sleep(50); // its waiters hear of it while it is still being destroyed
 			const late = await call('POST', `/v1/sandboxes/${victim}/exec`, { command: 'true' });
 
 			assert.equal(late.json.code, 'sandbox_ended', late.text);
