@@ -74,13 +74,6 @@ static void respond_text(struct http_request *req, const char *content_type, con
 	http_respond(req, 200, content_type, &body, NULL, 0);
 }
 
-void rest_append_event(struct buf *out, const char *name, const json_t *data)
-{
-	buf_printf(out, "event: %s\ndata: ", name);
-	json_write(data, out);
-	buf_append_str(out, "\n\n");
-}
-
 static void send_event(struct http_stream *stream, const char *name, const json_t *data)
 {
 	_cleanup_buf_ struct buf event = BUF_INIT;
@@ -90,18 +83,6 @@ static void send_event(struct http_stream *stream, const char *name, const json_
 }
 
 /* ---- a call ---- */
-
-int64_t rest_heartbeat_ms(const struct rest_call *rc)
-{
-	return core_limits(rc->call.core)->stream_heartbeat_ms;
-}
-
-void rest_call_free(struct rest_call *rc)
-{
-	op_call_clear(&rc->call);
-	free(rc->idempotency_key);
-	free(rc);
-}
 
 static void finish_progress(struct rest_call *rc, const struct err *err)
 {
