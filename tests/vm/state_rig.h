@@ -9,7 +9,8 @@
 
 /* A file system in a file, small enough to be filled, which TMPDIR points to from then on: XFS with
  * reflink where there is mkfs.xfs, so that forks take FICLONE, else ext4. Where nothing can be
- * mounted dir is empty and TMPDIR as it was. */
+ * mounted dir is empty and TMPDIR as it was. SKERRY_TEST_DISK=memory in the environment: a tmpfs,
+ * so that forks copy extents. */
 struct small_disk {
 	char dir[64];
 	char image[72];
