@@ -281,7 +281,10 @@ describe('the command line', { timeout: 10 * 60_000 }, () => {
 		await daemon.start();
 		await exec(id, 'echo two');
 		await good('POST', `/v1/sandboxes/${id}/pause`);
-		for (const give_up = Date.now() + WAIT_MS; !seen().some((event) => event.type === 'sandbox_paused'); await sleep(50))
+		// What commands did is written in batches: it may come after a change that followed it.
+		const count = (type) => seen().filter((event) => event.type === type).length;
+
+		for (const give_up = Date.now() + WAIT_MS; count('sandbox_paused') < 1 || count('exec_ended') < 2; await sleep(50))
 			assert.ok(Date.now() < give_up);
 		skerry.child.kill();
 		await skerry.ended;
