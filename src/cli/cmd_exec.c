@@ -77,33 +77,24 @@ static const struct cli_example examples[] = {
 	  "id=$(skerry exec build --background -- make); skerry exec build --attach $id" },
 };
 
-static int usage(const char *message, const char *hint)
-{
-	struct err err = ERR_INIT;
-
-	err_code(&err, -EINVAL, "usage", "%s", message);
-	if (hint)
-		err_hint(&err, "%s", hint);
-	return report_err(&err);
-}
-
 static int check(const struct cli_args *args)
 {
 	bool attach = cli_args_has(args, "attach");
 
 	if (attach && !exec_id_valid(cli_args_text(args, "attach", "")))
-		return usage("--attach is not an exec id",
-			     "`--background` prints it, and so does Ctrl-C");
+		return report_usage("--attach is not an exec id",
+				    "`--background` prints it, and so does Ctrl-C");
 	if (attach && args->n_rest)
-		return usage("--attach takes up a command that runs: it takes no other", NULL);
+		return report_usage("--attach takes up a command that runs: it takes no other",
+				    NULL);
 	if (!attach && args->n_rest == 0)
-		return usage("skerry exec needs a command",
-			     "skerry exec SANDBOX -- COMMAND ARGUMENTS…");
+		return report_usage("skerry exec needs a command",
+				    "skerry exec SANDBOX -- COMMAND ARGUMENTS…");
 	if (cli_args_has(args, "timeout") && cli_args_has(args, "timeout-ms"))
-		return usage("--timeout and --timeout-ms exclude each other", NULL);
+		return report_usage("--timeout and --timeout-ms exclude each other", NULL);
 	if (cli_args_has(args, "interactive") &&
 	    (cli_args_has(args, "no-stdin") || cli_args_has(args, "background")))
-		return usage("--interactive excludes --no-stdin and --background", NULL);
+		return report_usage("--interactive excludes --no-stdin and --background", NULL);
 	return CLI_OK;
 }
 
@@ -175,8 +166,8 @@ static int inline_stdin(json_t *body)
 			break;
 		bytes.len += (size_t)n;
 		if (bytes.len > JSON_STDIN_MAX)
-			return usage("stdin is too long for --json: at most 700 KiB",
-				     "without --json it is streamed, whatever its length");
+			return report_usage("stdin is too long for --json: at most 700 KiB",
+					    "without --json it is streamed, whatever its length");
 	}
 	base64_encode(bytes.data, bytes.len, &text);
 	json_put_str(body, "stdin_base64", buf_str(&text));

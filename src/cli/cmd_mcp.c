@@ -34,15 +34,6 @@ static const struct cli_example config_examples[] = {
 	  "skerry mcp config --client cursor --url https://sandboxes.example.com" },
 };
 
-static int usage(const char *message, const char *hint)
-{
-	struct err err = ERR_INIT;
-
-	err_code(&err, -EINVAL, "usage", "%s", message);
-	err_hint(&err, "%s", hint);
-	return report_err(&err);
-}
-
 static int run_config(struct cli *cli, const struct cli_args *args)
 {
 	const struct mcp_client *client = mcp_client_find(cli_args_text(args, "client", ""));
@@ -50,9 +41,9 @@ static int run_config(struct cli *cli, const struct cli_args *args)
 	_cleanup_buf_ struct buf out = BUF_INIT;
 
 	if (!client)
-		return usage("skerry mcp config needs --client", config_options[0].help);
+		return report_usage("skerry mcp config needs --client", config_options[0].help);
 	if (show_key && !cli->key)
-		return usage("there is no key to show", "set SKERRY_API_KEY");
+		return report_usage("there is no key to show", "set SKERRY_API_KEY");
 	mcp_client_config(client, cli->url, show_key ? cli->key : NULL, &out);
 	if (!cli->quiet) {
 		fprintf(stderr, "# %s\n", client->place);

@@ -50,16 +50,6 @@ static const struct cli_example examples[] = {
 	  "skerry shell build --list; skerry shell build --attach term_5c1e90a4d2b7f386" },
 };
 
-static int usage(const char *message, const char *hint)
-{
-	struct err err = ERR_INIT;
-
-	err_code(&err, -EINVAL, "usage", "%s", message);
-	if (hint)
-		err_hint(&err, "%s", hint);
-	return report_err(&err);
-}
-
 static int check(const struct cli_args *args)
 {
 	const char *attach = cli_args_text(args, "attach", NULL);
@@ -68,12 +58,12 @@ static int check(const struct cli_args *args)
 	bool is_new = cli_args_has(args, "user") || cli_args_has(args, "cwd") || args->n_rest;
 
 	if ((attach != NULL) + (end != NULL) + cli_args_has(args, "list") > 1)
-		return usage("--attach, --list and --end exclude each other", NULL);
+		return report_usage("--attach, --list and --end exclude each other", NULL);
 	if ((id || cli_args_has(args, "list")) && is_new)
-		return usage("--user, --cwd and a command are for a new terminal", NULL);
+		return report_usage("--user, --cwd and a command are for a new terminal", NULL);
 	if (id && !terminal_id_valid(id))
-		return usage("this is not the id of a terminal",
-			     "`skerry shell SANDBOX --list` says which there are");
+		return report_usage("this is not the id of a terminal",
+				    "`skerry shell SANDBOX --list` says which there are");
 	return CLI_OK;
 }
 
@@ -146,8 +136,8 @@ static int run(struct cli *cli, const struct cli_args *args)
 
 	if (code == CLI_OK && !cli_args_has(args, "list") && !cli_args_has(args, "end") &&
 	    !isatty(STDIN_FILENO))
-		code = usage("stdin is not a terminal",
-			     "`skerry exec SANDBOX -- COMMAND` is for pipes and scripts");
+		code = report_usage("stdin is not a terminal",
+				    "`skerry exec SANDBOX -- COMMAND` is for pipes and scripts");
 	if (code == CLI_OK && cli_args_has(args, "list"))
 		return list(cli, args->operands[0]);
 	if (code == CLI_OK && cli_args_has(args, "end"))

@@ -98,6 +98,16 @@ int report_err(const struct err *err)
 	return str_eq(err->code, "usage") ? CLI_USAGE : CLI_FAILED;
 }
 
+int report_usage(const char *message, const char *hint)
+{
+	struct err err = ERR_INIT;
+
+	err_code(&err, -EINVAL, "usage", "%s", message);
+	if (hint)
+		err_hint(&err, "%s", hint);
+	return report_err(&err);
+}
+
 static bool is_limit(long status, const char *code)
 {
 	static const char *const codes[] = {

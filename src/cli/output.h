@@ -26,6 +26,8 @@ int output_write(const void *data, size_t len);
 
 /* "skerry: …" and "hint: …" on stderr; returns the exit code that fits. */
 int report_err(const struct err *err);
+/* The same of a command line that cannot be; hint may be NULL. */
+int report_usage(const char *message, const char *hint);
 /* The same from an answer that is not 2xx: problem details (RFC 9457) where it has them. */
 int report_response(const struct client_response *response);
 /* "skerry: …" on stderr. */
