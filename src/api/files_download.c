@@ -24,7 +24,6 @@ struct download {
 	struct rest_call *rc;
 	struct core_transfer *transfer;
 	struct http_stream *answer;
-	enum file_op op;
 	bool is_head;
 	struct file_range range;
 	char if_range[FILE_ETAG_SIZE];
@@ -111,8 +110,6 @@ static void add_entry(struct head *head, const struct file_entry *e)
 	add(head, "X-File-User", head->user);
 	add(head, "X-File-Group", head->group);
 }
-
-static void begin(struct download *d, unsigned int status, const struct head *head);
 
 /* 416; the size is in the header for it. */
 static void refuse_range(struct download *d, const struct file_entry *e)
@@ -253,7 +250,6 @@ void files_download(struct rest_call *rc, enum file_op op)
 	struct err err = ERR_INIT;
 
 	d->rc = rc;
-	d->op = op;
 	d->is_head = str_eq(http_method(rc->req), "HEAD");
 	files_request(&rc->call, op, &request);
 	if (op == FILE_READ) {

@@ -47,6 +47,11 @@ struct core_transfer {
 	bool closed;	    /* freed when depth is 0 */
 };
 
+static bool takes_input(const struct core_transfer *t)
+{
+	return t->op == FILE_WRITE || t->op == FILE_UNPACK;
+}
+
 /* ---- errors in the words of callers ---- */
 
 static const struct {
@@ -198,11 +203,9 @@ void core_transfer_close(struct core_transfer *t)
 
 static bool record_fits(const struct core_transfer *t, const struct file_record *record)
 {
-	bool takes_input = t->op == FILE_WRITE || t->op == FILE_UNPACK;
-
 	switch (record->kind) {
 	case FILE_RECORD_READY:
-		return takes_input && !t->answered;
+		return takes_input(t) && !t->answered;
 	case FILE_RECORD_ENTRY:
 		return t->op != FILE_UNPACK && t->op != FILE_REMOVE && t->op != FILE_PACK &&
 		       (t->op == FILE_LIST ? record->entry.name.len > 0 : !t->answered);
@@ -362,11 +365,9 @@ static const struct agent_exec_events handle_events = {
 
 static bool guest_owes(const struct core_transfer *t)
 {
-	bool takes_input = t->op == FILE_WRITE || t->op == FILE_UNPACK;
-
 	if (!t->ready || t->finished)
 		return true;
-	return takes_input ? core_transfer_room(t) == 0 : t->credit > 0;
+	return takes_input(t) ? core_transfer_room(t) == 0 : t->credit > 0;
 }
 
 static void on_timer(void *arg)
@@ -472,7 +473,7 @@ static bool begin_on_loop(void *arg)
 		.user = begin->user ? begin->user : sb->defaults.user,
 		.request = begin->request.data,
 		.request_len = begin->request.len,
-		.stdin_open = t->op == FILE_WRITE || t->op == FILE_UNPACK,
+		.stdin_open = takes_input(t),
 		.stdout_credit = t->credit,
 		.stderr_credit = FILE_ERROR_MAX,
 	};
