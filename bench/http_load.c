@@ -8,11 +8,8 @@
  * "requests", "status"}. Answers must have a Content-Length. One thread: what it takes of a machine
  * it takes of every server alike.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +21,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "dial.h"
 
 #define CONNECTIONS_MAX 1024
 #define REQUEST_MAX	65536
@@ -49,18 +47,6 @@ static int64_t number(const char *text, int64_t max)
 		die(text);
 	}
 	return n;
-}
-
-static int dial(uint16_t port)
-{
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
-	    connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		die("connect");
-	return fd;
 }
 
 static void send_all(int fd, const struct buf *request)
@@ -150,8 +136,11 @@ int main(int argc, char **argv)
 	requests = number(argv[3], 100000000);
 	buf_reserve(&request, REQUEST_MAX);
 	request.len = fread(request.data, 1, REQUEST_MAX, stdin);
-	for (int64_t i = 0; i < n; i++)
+	for (int64_t i = 0; i < n; i++) {
 		all[i].fd = dial((uint16_t)number(argv[1], 65535));
+		if (all[i].fd < 0)
+			die("connect");
+	}
 	begun_us = clock_boottime_us();
 	status = run(all, (size_t)n, requests, &request);
 	printf("{\"us\":%" PRId64 ",\"requests\":%" PRId64 ",\"status\":%d}\n",

@@ -9,11 +9,8 @@
  * "body_bytes"}, and then the answer's body. Anything that goes wrong ends the program, which says
  * what on stderr.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "dial.h"
 
 #define REQUEST_MAX (64 << 20)
 #define READ_BYTES  65536
@@ -42,20 +40,17 @@ static _Noreturn void die(const char *what)
 	exit(1);
 }
 
-static int dial(const char *port)
+static int dial_named(const char *port)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 	int64_t number;
+	int fd;
 
 	if (str_to_i64(port, &number) < 0 || number < 1 || number > 65535) {
 		errno = EINVAL;
 		die(port);
 	}
-	to.sin_port = htons((uint16_t)number);
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
-	    connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+	fd = dial((uint16_t)number);
+	if (fd < 0)
 		die("connect");
 	return fd;
 }
@@ -149,7 +144,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: http_rtt PORT\n");
 		return 2;
 	}
-	fd = dial(argv[1]);
+	fd = dial_named(argv[1]);
 	while (fgets(line, sizeof(line), stdin)) {
 		int64_t len;
 
