@@ -128,6 +128,7 @@ static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_call
 			refuse_for_now(req, &err);
 		else
 			refuse_key(req, &err);
+		principal_clear(&caller->who);
 		return false;
 	}
 	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req),
@@ -234,6 +235,21 @@ static void answer_result(struct mcp_exchange *exchange, const struct mcp_messag
 	mcp_exchange_answer(exchange, 200, mcp_response(m->id, result));
 }
 
+/* A tool that there is, and that tools/list does not show to this key. */
+static bool refuse_scope(struct mcp *mcp, const struct posted *posted, const struct mcp_message *m)
+{
+	const struct op *op = mcp_tool_find(m->tool);
+	struct mcp_fault fault;
+	struct err err = ERR_INIT;
+
+	if (!op || core_authorize(mcp->core, &posted->caller.who,
+				  &(struct core_action){ op->scope, op->name, NULL }, &err) == 0)
+		return false;
+	mcp_fault_set(&fault, 403, MCP_INVALID_REQUEST, "%s; %s", err.message, err.hint);
+	answer_fault(posted->exchange, m, &fault);
+	return true;
+}
+
 static void call_tool(struct mcp *mcp, const struct posted *posted, const struct mcp_message *m)
 {
 	const struct op *op = mcp_toolset_find(&posted->tools, m->tool);
@@ -243,6 +259,8 @@ static void call_tool(struct mcp *mcp, const struct posted *posted, const struct
 		mcp_calls_start(mcp->calls, posted->req, posted->exchange, &posted->caller, op, m);
 		return;
 	}
+	if (refuse_scope(mcp, posted, m))
+		return;
 	mcp_fault_set(&fault, 200, MCP_INVALID_PARAMS,
 		      "unknown tool: \"%.64s\" is not among those of tools/list", m->tool);
 	answer_fault(posted->exchange, m, &fault);
@@ -305,13 +323,30 @@ static void handle_body(struct mcp *mcp, struct posted *posted, struct mcp_accep
 	free(body);
 }
 
+/* From a caller who is known. */
+static void handle_caller(struct mcp *mcp, struct posted *posted)
+{
+	struct mcp_accept accept;
+	struct mcp_fault fault = { 0 };
+	struct err err = ERR_INIT;
+
+	if (!check_http(posted->req, &fault, &accept)) {
+		refuse(posted->req, NULL, &fault, NULL);
+		return;
+	}
+	if (mcp_toolset_read(posted->req, &posted->caller.who, &posted->tools, &err) < 0) {
+		mcp_fault_set(&fault, 400, MCP_INVALID_REQUEST, "%s", err.message);
+		refuse(posted->req, NULL, &fault, NULL);
+		return;
+	}
+	handle_body(mcp, posted, accept);
+}
+
 void mcp_handle(struct mcp *mcp, struct http_request *req)
 {
 	static const struct http_extra_header allow = { "Allow", "POST" };
 	struct posted posted = { .req = req };
-	struct mcp_accept accept;
 	struct mcp_fault fault = { 0 };
-	struct err err = ERR_INIT;
 
 	if (!str_eq(http_method(req), "POST")) {
 		mcp_fault_set(&fault, 405, MCP_INVALID_REQUEST,
@@ -321,14 +356,6 @@ void mcp_handle(struct mcp *mcp, struct http_request *req)
 	}
 	if (!check_key(mcp, req, &posted.caller))
 		return;
-	if (!check_http(req, &fault, &accept)) {
-		refuse(req, NULL, &fault, NULL);
-		return;
-	}
-	if (mcp_toolset_read(req, &posted.tools, &err) < 0) {
-		mcp_fault_set(&fault, 400, MCP_INVALID_REQUEST, "%s", err.message);
-		refuse(req, NULL, &fault, NULL);
-		return;
-	}
-	handle_body(mcp, &posted, accept);
+	handle_caller(mcp, &posted);
+	principal_clear(&posted.caller.who);
 }

@@ -78,6 +78,7 @@ static void call_unref(struct mcp_call *call)
 	if (atomic_fetch_sub(&call->refs, 1) > 1)
 		return;
 	mcp_follow_clear(&call->follow);
+	principal_clear(&call->caller.who);
 	mcp_exchange_unref(call->exchange);
 	json_decref(call->id);
 	json_decref(call->progress_token);
@@ -395,6 +396,7 @@ static struct mcp_call *call_new(struct mcp_calls *calls, struct mcp_exchange *e
 	call->calls = calls;
 	call->exchange = mcp_exchange_ref(exchange);
 	call->caller = *caller;
+	principal_copy(&call->caller.who, &caller->who);
 	call->caller.request_id = NULL; /* gone with the request; steps have copies */
 	call->op = op;
 	call->era = m->era;

@@ -58,6 +58,14 @@ const struct op *mcp_toolset_find(const struct mcp_toolset *set, const char *nam
 	return NULL;
 }
 
+const struct op *mcp_tool_find(const char *name)
+{
+	struct mcp_toolset all;
+
+	all_tools(&all);
+	return mcp_toolset_find(&all, name);
+}
+
 struct narrowing {
 	struct mcp_toolset all;
 	bool wanted[MCP_TOOLS_MAX];
@@ -100,7 +108,8 @@ static void read_parameter(void *arg, const char *key, const char *value, size_t
 	}
 }
 
-int mcp_toolset_read(const struct http_request *req, struct mcp_toolset *ret, struct err *err)
+int mcp_toolset_read(const struct http_request *req, const struct principal *who,
+		     struct mcp_toolset *ret, struct err *err)
 {
 	struct narrowing narrowing = { 0 };
 	struct mcp_toolset set = { 0 };
@@ -118,8 +127,11 @@ int mcp_toolset_read(const struct http_request *req, struct mcp_toolset *ret, st
 				narrowing.unknown, buf_str(&names));
 	}
 	for (i = 0; i < narrowing.all.n; i++) {
-		if (!narrowing.given || narrowing.wanted[i])
-			set.ops[set.n++] = narrowing.all.ops[i];
+		const struct op *op = narrowing.all.ops[i];
+
+		if ((!narrowing.given || narrowing.wanted[i]) &&
+		    key_scope_allows(who->scope, op->scope, op->name))
+			set.ops[set.n++] = op;
 	}
 	*ret = set;
 	return 0;
@@ -278,6 +290,7 @@ static const struct {
 	  "go on without network, or ask the operator to run skerry doctor" },
 	{ "network_not_found",
 	  "call create_sandbox without network; `skerry network create` makes one" },
+	{ "scope_denied", "go on without it, or ask the operator for a key that may" },
 	{ "image_not_found", "call create_sandbox without image for the default one" },
 	{ "agent_gone", "call list_sandboxes to see the sandbox's status, then try again" },
 	{ "agent_unresponsive", "call exec_wait with the exec_id, or destroy_sandbox" },
@@ -323,7 +336,8 @@ json_t *mcp_tool_failure(const struct op *op, struct core *core, const struct pr
 	json_t *result = json_object();
 
 	buf_printf(&text, "%s failed (%s): %s\n", op->name, code, err->message);
-	append_state(&text, core, who, args);
+	if (!str_eq(code, "scope_denied"))
+		append_state(&text, core, who, args);
 	if (err->hint[0])
 		buf_printf(&text, "Hint: %s\n", err->hint);
 	buf_printf(&text, "Next: %s\n", next_step(code));

@@ -19,9 +19,13 @@ struct mcp_toolset {
 	size_t n;
 };
 
-/* All of them, or those that `?tools=a,b` names. -EINVAL when it names one that does not exist. */
-int mcp_toolset_read(const struct http_request *req, struct mcp_toolset *ret, struct err *err);
+/* All that the key may call, or those of them that `?tools=a,b` names. -EINVAL when it names one
+ * that does not exist. */
+int mcp_toolset_read(const struct http_request *req, const struct principal *who,
+		     struct mcp_toolset *ret, struct err *err);
 const struct op *mcp_toolset_find(const struct mcp_toolset *set, const char *name);
+/* Among all there are; NULL: there is none of this name. */
+const struct op *mcp_tool_find(const char *name);
 
 /* May take longer than a client's patience for a first byte. */
 bool mcp_tool_is_slow(const struct op *op);

@@ -16,7 +16,8 @@
 void op_call_init(struct op_call *call, const struct op *op, struct core *core,
 		  const struct principal *who, enum op_surface surface, const char *request_id)
 {
-	*call = (struct op_call){ .op = op, .core = core, .who = *who, .surface = surface };
+	*call = (struct op_call){ .op = op, .core = core, .surface = surface };
+	principal_copy(&call->who, who);
 	str_copy(call->request_id, sizeof(call->request_id), request_id);
 	pthread_mutex_init(&call->lock, NULL);
 }
@@ -25,17 +26,30 @@ void op_call_clear(struct op_call *call)
 {
 	json_decref(STEAL(call->args));
 	json_decref(STEAL(call->result));
+	principal_clear(&call->who);
 	pthread_mutex_destroy(&call->lock);
 }
 
-static int check_scope(const struct op_call *call, struct err *err)
+static const char *sandbox_of(const struct op_call *call)
 {
-	if (!str_eq(call->op->scope, "admin") || call->who.admin)
-		return 0;
-	err_code(err, -EPERM, "forbidden", "%s is for administrators, this key is not one's",
-		 call->op->name);
-	err_hint(err, "use the key in admin.key of the server's state directory");
-	return -EPERM;
+	for (size_t i = 0; i < call->op->n_args; i++) {
+		if (call->op->args[i].flags & ARG_SANDBOX)
+			return json_get_str(call->args, call->op->args[i].name, NULL);
+	}
+	return NULL;
+}
+
+int op_call_authorize(struct op_call *call, struct err *err)
+{
+	const struct core_action action = {
+		.scope = call->op->scope,
+		.operation = call->op->name,
+		.sandbox_id = sandbox_of(call),
+	};
+	int rc = call->authorized ? 0 : core_authorize(call->core, &call->who, &action, err);
+
+	call->authorized = rc == 0;
+	return rc;
 }
 
 /* What the schema of the result does not have on this surface. */
@@ -74,7 +88,7 @@ void op_call_run(struct op_call *call)
 {
 	struct err err = ERR_INIT;
 	bool stop, ready;
-	int rc = check_scope(call, &err);
+	int rc = op_call_authorize(call, &err);
 
 	if (rc == 0)
 		rc = call->op->handler(call, &err);
@@ -146,4 +160,11 @@ const struct op *ops_find(const char *name)
 			return &ops[i];
 	}
 	return NULL;
+}
+
+const char *ops_scope_of(const char *name)
+{
+	const struct op *op = ops_find(name);
+
+	return op ? op->scope : NULL;
 }

@@ -44,6 +44,7 @@ enum arg_flags {
 	ARG_SECRET = 1 << 3, /* its value is never logged or shown in an error (env, stdin) */
 	ARG_REST_ONLY = 1 << 4,
 	ARG_MCP_ONLY = 1 << 5,
+	ARG_SANDBOX = 1 << 6, /* the id of the sandbox that the operation is about */
 };
 
 /* Bounds and defaults that depend on the configuration are taken from core_limits at run time. */
@@ -155,6 +156,7 @@ struct op_call {
 	void *surface_state;
 
 	/* private to ops.c */
+	bool authorized;
 	pthread_mutex_t lock;
 	bool returned, outcome, cancelled, cancelling;
 	struct err failure; /* num 0: none */
@@ -163,8 +165,12 @@ struct op_call {
 void op_call_init(struct op_call *call, const struct op *op, struct core *core,
 		  const struct principal *who, enum op_surface surface, const char *request_id);
 void op_call_clear(struct op_call *call); /* frees args and result */
-/* [worker] Checks the scope, runs the handler; finished is called here when nothing is left to wait
- * for, else later. The call may be gone when this returns. */
+/* Whether who calls may do this, with the arguments that were checked: the one place where every
+ * surface asks the core. op_call_run does it first; a surface that takes a call past that (streams,
+ * bytes, terminals) does it itself. Once a call. */
+int op_call_authorize(struct op_call *call, struct err *err);
+/* [worker] Asks whether it may be done, runs the handler; finished is called here when nothing is
+ * left to wait for, else later. The call may be gone when this returns. */
 void op_call_run(struct op_call *call);
 /* Any thread, also while the handler runs; not after finished was called (the caller sees to that;
  * finished may be called within). The caller went away: finished follows with -ECANCELED
@@ -177,6 +183,8 @@ void op_call_finish(struct op_call *call, json_t *result, const struct err *err)
 /* The table, in the fixed order of tools/list: list_sandboxes first. */
 const struct op *ops_all(size_t *ret_n);
 const struct op *ops_find(const char *name);
+/* The scope that an operation needs; NULL: there is none of this name. */
+const char *ops_scope_of(const char *name);
 
 /* Checks raw (an object, borrowed) against the operation's arguments for this surface: unknown
  * fields, types, bounds, choices, NULs; fills defaults. *ret is a new object under the REST names.

@@ -21,7 +21,7 @@
 #define SANDBOX_ID_ARG                                                                             \
 	{                                                                                          \
 		.name = "id", .mcp_name = "sandbox_id", .type = ARG_STRING,                        \
-		.flags = ARG_REQUIRED | ARG_IN_PATH, .min = 1, .max = 64,                          \
+		.flags = ARG_REQUIRED | ARG_IN_PATH | ARG_SANDBOX, .min = 1, .max = 64,            \
 		.description = "Sandbox id"                                                        \
 	}
 #define EXEC_ID_ARG                                                                                \

@@ -74,6 +74,19 @@ static int check_cookies(struct core *core, const struct http_request *req,
 	return check_cookie_origin(req, target, err);
 }
 
+static int check_key(struct core *core, const struct http_request *req,
+		     const struct preview_target *target, struct principal *who, struct err *err)
+{
+	const struct core_action action = {
+		.scope = "sandbox:expose",
+		.operation = "open_preview",
+		.sandbox_id = target->id,
+	};
+	int rc = auth_check_key(core, req, who, err);
+
+	return rc < 0 ? rc : core_authorize(core, who, &action, err);
+}
+
 int preview_access_check(struct core *core, const struct http_request *req,
 			 const struct preview_target *target, struct preview_access *ret,
 			 struct err *err)
@@ -86,7 +99,7 @@ int preview_access_check(struct core *core, const struct http_request *req,
 		preview_query_split(http_query(req), &ret->query, &ret->token);
 		ret->by = PREVIEW_BY_KEY;
 		ret->strip_authorization = true;
-		return auth_check_key(core, req, &ret->who, err);
+		return check_key(core, req, target, &ret->who, err);
 	}
 	if (preview_query_split(http_query(req), &ret->query, &ret->token)) {
 		ret->by = PREVIEW_BY_TOKEN;
@@ -100,6 +113,7 @@ void preview_access_clear(struct preview_access *access)
 {
 	buf_clear(&access->query);
 	buf_clear(&access->token);
+	principal_clear(&access->who);
 }
 
 /* ---- a token in the address of a page ---- */

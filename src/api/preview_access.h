@@ -18,8 +18,8 @@ struct preview_access {
 	struct buf token; /* as it was in the query */
 };
 
-/* [worker] -EACCES: "invalid_key", "preview_denied", "preview_expired"; -EPERM "forbidden_origin".
- */
+/* [worker] -EACCES: "invalid_key", "preview_denied", "preview_expired"; -EPERM: "forbidden_origin",
+ * "scope_denied" (by key it needs the scope that makes links); -ENOENT: not in the key's scope. */
 int preview_access_check(struct core *core, const struct http_request *req,
 			 const struct preview_target *target, struct preview_access *ret,
 			 struct err *err);

@@ -27,6 +27,7 @@ static const struct {
 	{ "preview_expired", 401 },
 	{ "forbidden", 403 },
 	{ "permission_denied", 403 },
+	{ "scope_denied", 403 },
 	{ "forbidden_host", 403 },
 	{ "forbidden_origin", 403 },
 	{ "not_found", 404 },

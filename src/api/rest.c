@@ -186,13 +186,15 @@ static int prepare_call(struct rest_call *rc, const struct route *route, struct 
 				      &rc->call.args, err);
 	if (result == 0)
 		result = read_idempotency_key(rc, err);
+	if (result == 0)
+		result = op_call_authorize(&rc->call, err);
 	return result;
 }
 
 static void run_op(struct rest *rest, struct http_request *req, const struct route *route)
 {
 	struct err err = ERR_INIT;
-	struct principal who = { 0 };
+	_cleanup_principal_ struct principal who = { 0 };
 	struct rest_call *rc;
 	const char *sandbox;
 	const bool is_terminal = str_eq(route->op->name, "open_terminal");

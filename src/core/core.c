@@ -259,6 +259,7 @@ static void destroy(struct core *core)
 	if (core->lock_fd >= 0)
 		close(core->lock_fd);
 	rate_clear(&core->rate);
+	key_passes_clear(&core->passes);
 	pthread_mutex_destroy(&core->table_lock);
 	pthread_rwlock_destroy(&core->images_lock);
 	pthread_rwlock_destroy(&core->snapshots_lock);
@@ -287,6 +288,8 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->pool = config->pool;
 	core->lock_fd = -1;
 	rate_init(&core->rate, config->limits.requests_per_second);
+	key_passes_init(&core->passes);
+	core->operation_scope = config->operation_scope;
 	pthread_mutex_init(&core->table_lock, NULL);
 	pthread_rwlock_init(&core->images_lock, NULL);
 	pthread_rwlock_init(&core->snapshots_lock, NULL);

@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/limits.h"
+#include "core/principal.h"
 #include "image/image.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
@@ -50,6 +51,9 @@ struct core_config {
 	struct loop *loop;	    /* borrowed, started */
 	struct pool *pool;	    /* borrowed: for work that the core starts by itself */
 	const struct core_network_config *network; /* NULL: sandboxes have none */
+	/* What the surfaces call an operation's scope. NULL: scopes of keys are compared by their
+	 * words alone. */
+	operation_scope_fn operation_scope;
 };
 
 /* Opens (and migrates) the store, takes the state directory's lock (-EBUSY, code
@@ -69,16 +73,26 @@ const struct core_limits *core_limits(const struct core *core);
 
 /* ---- who is asking ---- */
 
-struct principal {
-	char account_id[24];
-	char key_id[24];
-	bool admin;
-};
-
-/* Looks the key up by its hash in constant time. -EACCES (code "invalid_key"); -EAGAIN (code
+/* Looks the key up by its hash, in a time that says nothing of the keys there are. *ret is cleared
+ * by the caller. -EACCES (code "invalid_key": unknown, revoked or expired); -EAGAIN (code
  * "rate_limited", with *ret set) when the key is known and has asked too often. Any thread. */
 int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
 		      struct err *err);
+
+/* What somebody is about to do. */
+struct core_action {
+	const char *scope; /* that it needs: "exec", "sandbox:read" …; "admin": admin keys only */
+	const char *operation;	/* its own name */
+	const char *sandbox_id; /* NULL: it is about no sandbox, or about those that it finds */
+};
+
+/* The one place where it is decided whether a key may do something; every surface asks before it
+ * does anything. "scope_denied" (-EPERM) says what is missing and who can give it, "forbidden" that
+ * it is for administrators. A sandbox that the key's scope does not have is "not_found", in the
+ * words of one that never was. What depends on the arguments (sizes, lifetimes, rules, users) is
+ * decided where they are acted upon. Any thread; reads a row at most. */
+int core_authorize(struct core *core, const struct principal *who, const struct core_action *action,
+		   struct err *err);
 
 /* ---- sandboxes ---- */
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
@@ -20,19 +21,25 @@ void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE])
 	hex_encode(digest, sizeof(digest), out);
 }
 
-static void make_key(char text[KEY_TEXT_SIZE], struct key_row *row)
+void key_make_text(char text[KEY_TEXT_SIZE], struct key_row *row)
 {
 	char random[KEY_RANDOM_LEN + 1];
-	char id[17];
 
 	rand_alnum(random, KEY_RANDOM_LEN);
 	snprintf(text, KEY_TEXT_SIZE, KEY_PREFIX "%s", random);
 	explicit_bzero(random, sizeof(random));
+	key_hash(text, strlen(text), row->hash);
+	str_copy(row->prefix, 10, text);
+}
+
+void key_make(char text[KEY_TEXT_SIZE], struct key_row *row)
+{
+	char id[17];
+
 	*row = (struct key_row){ .created_unix_ms = clock_unix_ms() };
 	rand_hex(id, sizeof(id) - 1);
 	snprintf(row->id, sizeof(row->id), "key_%s", id);
-	key_hash(text, strlen(text), row->hash);
-	str_copy(row->prefix, 10, text);
+	key_make_text(text, row);
 }
 
 static int insert_admin(struct core *core, struct key_row *key, struct err *err)
@@ -48,6 +55,8 @@ static int insert_admin(struct core *core, struct key_row *key, struct err *err)
 	str_copy(key->label, sizeof(key->label), "admin");
 	key->admin = true;
 	r = accounts_insert(&txn, key->account_id, "admin", key->created_unix_ms, err);
+	if (r == 0)
+		r = accounts_set_admin(&txn, key->account_id, err);
 	if (r == 0)
 		r = keys_insert(&txn, key, err);
 	return r < 0 ? r : db_commit(&txn, err);
@@ -73,7 +82,7 @@ int identity_init(struct core *core, struct err *err)
 
 	if (r < 0 || n > 0)
 		return r;
-	make_key(text, &key);
+	key_make(text, &key);
 	str_copy(text + strlen(text), 2, "\n");
 	r = file_write_durable(path, text, strlen(text), 0600);
 	explicit_bzero(text, sizeof(text));
@@ -105,27 +114,55 @@ static int refuse_rate(const struct core *core, struct err *err)
 	return -EAGAIN;
 }
 
+/* What the row says of the key, whatever that is. */
+static int look_up(struct core *core, const char *hash, uint64_t epoch, struct principal *ret,
+		   struct err *err)
+{
+	_cleanup_(key_row_clear) struct key_row row = { 0 };
+	_cleanup_json_ json_t *json = NULL;
+	struct key_scope *scope = NULL;
+	int r;
+	{
+		_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+		r = db_begin_read(core->db, &txn, err);
+		if (r == 0)
+			r = keys_by_hash(&txn, hash, &row, err);
+	}
+	if (r == 0 && row.scope)
+		r = json_parse(row.scope, strlen(row.scope), &json, err);
+	if (r == 0)
+		r = key_scope_parse(json, &scope, err);
+	if (r < 0)
+		return r;
+	if (CRYPTO_memcmp(hash, row.hash, sizeof(row.hash)) != 0) {
+		key_scope_unref(scope);
+		return -ENOENT;
+	}
+	return key_passes_add(&core->passes, &row, scope, epoch, ret);
+}
+
 int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
 		      struct err *err)
 {
-	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct key_row row = { 0 };
+	struct principal who = { 0 };
 	char hash[KEY_HASH_SIZE];
-	int r;
+	uint64_t epoch;
+	int r = 0;
 
 	if (len != KEY_TEXT_SIZE - 1)
 		return refuse_key(err);
 	key_hash(key, len, hash);
-	r = db_begin_read(core->db, &txn, err);
-	if (r == 0)
-		r = keys_by_hash(&txn, hash, &row, err);
+	do {
+		if (!key_passes_find(&core->passes, hash, &who, &epoch))
+			r = look_up(core, hash, epoch, &who, err);
+	} while (r == -ESTALE);
 	if (r < 0)
 		return r == -ENOENT ? refuse_key(err) : r;
-	if (CRYPTO_memcmp(hash, row.hash, sizeof(hash)) != 0 || row.revoked_unix_ms ||
-	    (row.expires_unix_ms && row.expires_unix_ms <= clock_unix_ms()))
+	if (!principal_is_good(&who)) {
+		principal_clear(&who);
 		return refuse_key(err);
-	*ret = (struct principal){ .admin = row.admin };
-	str_copy(ret->account_id, sizeof(ret->account_id), row.account_id);
-	str_copy(ret->key_id, sizeof(ret->key_id), row.id);
-	return rate_take(&core->rate, row.id, clock_boottime_ms()) ? 0 : refuse_rate(core, err);
+	}
+	*ret = who;
+	return rate_take(&core->rate, who.key_id, clock_boottime_ms()) ? 0 : refuse_rate(core, err);
 }

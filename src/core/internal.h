@@ -22,6 +22,7 @@
 #include "core/core.h"
 #include "core/events.h"
 #include "core/exec_defaults.h"
+#include "core/key_pass.h"
 #include "core/net.h"
 #include "core/rate.h"
 #include "core/status.h"
@@ -64,6 +65,8 @@ struct core {
 	char node_id[40];
 	uint8_t preview_key[CORE_PREVIEW_KEY_SIZE];
 	struct rate rate; /* of requests by a key */
+	struct key_passes passes;
+	operation_scope_fn operation_scope; /* may be NULL */
 
 	pthread_mutex_t table_lock;
 	struct sandbox *table[TABLE_BUCKETS];
@@ -229,6 +232,9 @@ void info_from_row(const struct sandbox_row *row, struct sandbox_info *ret);
 int load_info(struct core *core, const char *id, const char *account_id, struct sandbox_info *ret,
 	      struct err *err);
 bool sandbox_id_valid(const char *id);
+/* The one way to say it: of ids that never were, of others' and of what a key's scope does not
+ * have. */
+int sandbox_not_found(const char *id, struct err *err);
 
 /* ---- shape.c: what a create request asks for, checked ---- */
 
@@ -550,6 +556,32 @@ json_t *space_report(const char *state_dir);
 
 int identity_init(struct core *core, struct err *err);
 void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE]);
+/* A new text, with its hash and prefix in the row. The caller wipes it. */
+void key_make_text(char text[KEY_TEXT_SIZE], struct key_row *row);
+/* A row with an id and a text of its own; the rest is the caller's. */
+void key_make(char text[KEY_TEXT_SIZE], struct key_row *row);
+
+/* ---- authorize.c: what arguments come to; all "scope_denied" ---- */
+
+/* "not_found" where the scope does not have the sandbox. */
+int authorize_sandbox(struct core *core, const struct principal *who, const char *id,
+		      struct err *err);
+/* Something within an operation that needs another scope; what: "join networks". */
+int authorize_scope(const struct principal *who, const char *scope, const char *what,
+		    struct err *err);
+int authorize_size(const struct principal *who, const char *size, struct err *err);
+/* In total. */
+int authorize_lifetime(const struct principal *who, int64_t minutes, struct err *err);
+/* What is given where nothing was asked for. */
+int64_t authorize_default_minutes(const struct principal *who, int64_t minutes);
+/* A sandbox that is not there yet is not among those of a list. */
+int authorize_making(const struct principal *who, struct err *err);
+int authorize_labels(const struct principal *who, const json_t *labels, struct err *err);
+/* Those of a new sandbox: with what the scope insists on, where nothing else was asked for. Owned.
+ */
+json_t *authorize_add_labels(const struct principal *who, const json_t *labels);
+int authorize_egress(const struct principal *who, const struct ruleset *before,
+		     const struct ruleset *after, struct err *err);
 
 /* ---- preview.c ---- */
 

@@ -20,6 +20,13 @@ bool sandbox_id_valid(const char *id)
 	       strspn(id + 4, "0123456789abcdef") == len - 4;
 }
 
+int sandbox_not_found(const char *id, struct err *err)
+{
+	err_code(err, -ENOENT, "not_found", "no sandbox '%.64s'", id);
+	err_hint(err, "list your sandboxes to see their ids");
+	return -ENOENT;
+}
+
 void sandbox_info_clear(struct sandbox_info *info)
 {
 	json_decref(info->labels);
@@ -100,15 +107,13 @@ int load_info(struct core *core, const char *id, const char *account_id, struct 
 	struct sandbox_info info = { 0 };
 	int r;
 
-	if (!sandbox_id_valid(id)) {
-		err_code(err, -ENOENT, "not_found", "no sandbox '%.64s'", id);
-		return -ENOENT;
-	}
+	if (!sandbox_id_valid(id))
+		return sandbox_not_found(id, err);
 	r = db_begin_read(core->db, &txn, err);
 	if (r == 0)
 		r = sandboxes_get(&txn, id, account_id, &row, err);
 	if (r == -ENOENT)
-		err_hint(err, "list your sandboxes to see their ids");
+		return sandbox_not_found(id, err);
 	if (r < 0)
 		return r;
 	info_from_row(&row, &info);
@@ -125,6 +130,10 @@ int core_get(struct core *core, const struct principal *who, const char *id,
 {
 	_cleanup_sandbox_ struct sandbox *sb = table_find(core, id, who->account_id);
 
+	int r = authorize_sandbox(core, who, id, err);
+
+	if (r < 0)
+		return r;
 	if (sb)
 		sandbox_touch(sb);
 	return load_info(core, id, who->account_id, ret, err);

@@ -18,6 +18,7 @@
 
 #include "api/http.h"
 #include "api/mcp.h"
+#include "api/ops.h"
 #include "api/rest.h"
 #include "base/alloc.h"
 #include "base/fd.h"
@@ -165,6 +166,7 @@ static int open_core(struct daemon *d, struct err *err)
 		.loop = d->loop,
 		.pool = d->pool,
 		.network = &network,
+		.operation_scope = ops_scope_of,
 	};
 
 	return core_new(&config, &d->core, err);

@@ -88,6 +88,14 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 	return 0;
 }
 
+int core_authorize(struct core *core, const struct principal *who, const struct core_action *action,
+		   struct err *err)
+{
+	if (str_eq(action->scope, "admin") && !who->admin)
+		return err_code(err, -EPERM, "forbidden", "not an administrator's key");
+	return 0;
+}
+
 /* ---- sandboxes ---- */
 
 static void fill(struct sandbox_info *info)

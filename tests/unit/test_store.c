@@ -421,27 +421,6 @@ static void test_idempotency_keys(void **state)
 	assert_int_equal(idempotency_get(&txn, "acc_2", "k", 1, &row, NULL), -ENOENT);
 }
 
-/* ---- keys ---- */
-
-static void test_keys_are_found_by_hash(void **state)
-{
-	struct fixture *f = *state;
-	struct key_row key = { .id = "key_1", .account_id = "acc_1", .hash = "abc", .admin = true },
-		       got;
-	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-
-	assert_int_equal(db_begin_write(f->db, &txn, NULL), 0);
-	assert_int_equal(keys_insert(&txn, &key, NULL), 0);
-	assert_int_equal(keys_by_hash(&txn, "abc", &got, NULL), 0);
-	assert_string_equal(got.id, "key_1");
-	assert_true(got.admin);
-	assert_int_equal(keys_by_hash(&txn, "abd", &got, NULL), -ENOENT);
-	str_copy(key.id, sizeof(key.id), "key_2");
-	str_copy(key.account_id, sizeof(key.account_id), "acc_x");
-	str_copy(key.hash, sizeof(key.hash), "xyz");
-	assert_int_equal(keys_insert(&txn, &key, NULL), -EEXIST); /* no such account */
-}
-
 /* ---- pausing, intervals, snapshots ---- */
 
 static void test_pausing_and_its_intervals(void **state)
@@ -621,7 +600,6 @@ int main(void)
 		TEST(test_tombstones_go_with_time),
 		TEST(test_lists_filter_and_page),
 		TEST(test_idempotency_keys),
-		TEST(test_keys_are_found_by_hash),
 		TEST(test_pausing_and_its_intervals),
 		TEST(test_snapshots_have_names_of_their_account),
 		TEST(test_damaged_database_is_refused),
