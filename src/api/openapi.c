@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "api/openapi_schemas.h"
 #include "api/ops.h"
 #include "api/ops_internal.h"
 #include "api/rest_internal.h"
@@ -74,8 +75,7 @@ static json_t *responses(const struct op *op)
 	success = op->rest_status == 101
 			  ? json_pack("{s:s}", "description",
 				      "A WebSocket (RFC 6455), protocol skerry.terminal")
-			  : response(op->title, "application/json",
-				     ops_output_schema(op, OP_SURFACE_REST));
+			  : response(op->title, "application/json", openapi_result_schema(op));
 	if (op->bytes == OP_BYTES_OUT)
 		json_put(success, "content", bytes_content(op));
 	if (op->streams)
@@ -260,6 +260,7 @@ static json_t *components(void)
 
 	if (!json)
 		abort(); /* our own text */
+	openapi_put_schemas(json_object_get(json, "schemas"));
 	return json;
 }
 

@@ -1,0 +1,226 @@
+/*
+ * The named schemas of the OpenAPI document: what several operations answer, and what is in lists.
+ *
+ * A result of the table gets a name here, and every operation whose result it is refers to it. What
+ * is in a list the table leaves open, because a model that reads MCP's schemas has to pay for every
+ * word; programs are told here. tests/sdk holds real answers against this document.
+ */
+#include "api/openapi_schemas.h"
+
+#include "api/ops_internal.h"
+#include "base/json.h"
+#include "base/str.h"
+
+/* The result of an operation, under a name. */
+static const struct {
+	const char *name, *op;
+} results[] = {
+	{ "Sandbox", "get_sandbox" },	     { "ExecResult", "exec" },
+	{ "Snapshot", "create_snapshot" },   { "Egress", "get_egress" },
+	{ "Network", "create_network" },     { "NetworkMembership", "join_network" },
+	{ "FileEntry", "stat_file" },	     { "Image", "build_image" },
+	{ "SandboxEnd", "destroy_sandbox" },
+};
+
+#define STRING_TYPE  "{\"type\":\"string\"}"
+#define INTEGER_TYPE "{\"type\":\"integer\"}"
+#define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
+#define NUM_OR_NULL  "{\"type\":[\"integer\",\"null\"]}"
+#define BOOLEAN_TYPE "{\"type\":\"boolean\"}"
+#define TIME_TYPE    "{\"type\":\"string\",\"format\":\"date-time\"}"
+#define MAYBE_TIME   "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
+#define TEXTS	     "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
+
+/* Objects that are no operation's result. Members are required but for the optional ones. */
+struct member {
+	const char *name, *schema;
+	bool optional;
+};
+
+static const struct member event_members[] = {
+	{ "id", INTEGER_TYPE, false },
+	{ "at", TIME_TYPE, false },
+	{ "type", STRING_TYPE, false },
+	{ "sandbox_id", TEXT_OR_NULL, false },
+	{ "data", "{\"type\":\"object\"}", false },
+};
+
+static const struct member gap_members[] = {
+	{ "from", INTEGER_TYPE, false },
+	{ "to", INTEGER_TYPE, false },
+};
+
+static const struct member denial_members[] = {
+	{ "host", TEXT_OR_NULL, false },  { "address", TEXT_OR_NULL, false },
+	{ "port", NUM_OR_NULL, false },	  { "protocol", TEXT_OR_NULL, false },
+	{ "reason", STRING_TYPE, false }, { "rule", TEXT_OR_NULL, false },
+	{ "at", TIME_TYPE, false },	  { "count", INTEGER_TYPE, false },
+	{ "first_at", TIME_TYPE, false },
+};
+
+static const struct member short_denial_members[] = {
+	{ "target", STRING_TYPE, false },
+	{ "reason", STRING_TYPE, false },
+	{ "rule", TEXT_OR_NULL, false },
+};
+
+static const struct member network_member_members[] = {
+	{ "id", STRING_TYPE, false },
+	{ "name", STRING_TYPE, false },
+	{ "host", STRING_TYPE, false },
+	{ "address", TEXT_OR_NULL, false },
+};
+
+static const struct member directory_entry_members[] = {
+	{ "name", STRING_TYPE, false },	 { "name_base64", STRING_TYPE, true },
+	{ "type", STRING_TYPE, false },	 { "size", NUM_OR_NULL, false },
+	{ "mode", STRING_TYPE, false },	 { "user", TEXT_OR_NULL, false },
+	{ "uid", INTEGER_TYPE, false },	 { "group", TEXT_OR_NULL, false },
+	{ "gid", INTEGER_TYPE, false },	 { "modified_at", MAYBE_TIME, false },
+	{ "target", STRING_TYPE, true },
+};
+
+static const struct member terminal_members[] = {
+	{ "terminal_id", STRING_TYPE, false },	 { "created_at", TIME_TYPE, false },
+	{ "cols", INTEGER_TYPE, false },	 { "rows", INTEGER_TYPE, false },
+	{ "output_bytes", INTEGER_TYPE, false }, { "busy", BOOLEAN_TYPE, false },
+	{ "attached", BOOLEAN_TYPE, false },
+};
+
+static const struct member traffic_members[] = {
+	{ "out_bytes", INTEGER_TYPE, false },	   { "out_packets", INTEGER_TYPE, false },
+	{ "in_bytes", INTEGER_TYPE, false },	   { "in_packets", INTEGER_TYPE, false },
+	{ "denied_packets", INTEGER_TYPE, false },
+};
+
+static const struct member fork_report_members[] = {
+	{ "distinct", TEXTS, false },
+	{ "shared", TEXTS, false },
+	{ "source_paused_ms", INTEGER_TYPE, false },
+};
+
+#define MEMBERS(array) array, ARRAY_SIZE(array)
+
+static const struct {
+	const char *name;
+	const struct member *members;
+	size_t n_members;
+} objects[] = {
+	{ "Event", MEMBERS(event_members) },
+	{ "EventGap", MEMBERS(gap_members) },
+	{ "Denial", MEMBERS(denial_members) },
+	{ "ExecDenial", MEMBERS(short_denial_members) },
+	{ "NetworkMember", MEMBERS(network_member_members) },
+	{ "DirectoryEntry", MEMBERS(directory_entry_members) },
+	{ "Terminal", MEMBERS(terminal_members) },
+	{ "Traffic", MEMBERS(traffic_members) },
+	{ "ForkReport", MEMBERS(fork_report_members) },
+};
+
+/* What a field of a result holds that the table has as an object, or as a list of objects. */
+static const struct {
+	const char *op, *field, *schema;
+} contents[] = {
+	{ "list_sandboxes", "items", "Sandbox" },
+	{ "list_snapshots", "items", "Snapshot" },
+	{ "list_networks", "items", "Network" },
+	{ "list_images", "items", "Image" },
+	{ "list_events", "items", "Event" },
+	{ "list_events", "gap", "EventGap" },
+	{ "list_denials", "items", "Denial" },
+	{ "list_files", "items", "DirectoryEntry" },
+	{ "list_terminals", "items", "Terminal" },
+	{ "fork_sandbox", "sandboxes", "Sandbox" },
+	{ "fork_sandbox", "fork_report", "ForkReport" },
+	{ "get_sandbox", "traffic", "Traffic" },
+	{ "create_network", "members", "NetworkMember" },
+	{ "exec", "egress_denied", "ExecDenial" },
+};
+
+static const struct op *op_named(const char *name)
+{
+	size_t n;
+	const struct op *ops = ops_all(&n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (str_eq(ops[i].name, name))
+			return &ops[i];
+	}
+	abort(); /* the tables above name one that is not */
+}
+
+static json_t *reference(const char *schema)
+{
+	json_t *json = json_object();
+
+	json_object_set_new(json, "$ref", json_sprintf("#/components/schemas/%s", schema));
+	return json;
+}
+
+/* The description of a field stays beside the reference, which JSON Schema 2020-12 allows. */
+static void put_content(json_t *field, const char *schema)
+{
+	json_t *type = json_object_get(field, "type");
+
+	if (json_is_string(type) && str_eq(json_string_value(type), "array")) {
+		json_put(field, "items", reference(schema));
+		return;
+	}
+	if (json_is_array(type)) { /* an object or null */
+		json_t *choices = json_array(), *null = json_object();
+
+		json_put_str(null, "type", "null");
+		json_array_append_new(choices, reference(schema));
+		json_array_append_new(choices, null);
+		json_put(field, "anyOf", choices);
+	} else {
+		json_object_set_new(field, "$ref", json_sprintf("#/components/schemas/%s", schema));
+	}
+	json_object_del(field, "type");
+}
+
+static json_t *whole_schema(const struct op *op)
+{
+	json_t *schema = ops_output_schema(op, OP_SURFACE_REST);
+
+	for (size_t i = 0; i < ARRAY_SIZE(contents); i++) {
+		if (str_eq(contents[i].op, op->name))
+			put_content(json_object_get(json_object_get(schema, "properties"),
+						    contents[i].field),
+				    contents[i].schema);
+	}
+	return schema;
+}
+
+json_t *openapi_result_schema(const struct op *op)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(results) && op->n_results > 0; i++) {
+		if (op_named(results[i].op)->results == op->results)
+			return reference(results[i].name);
+	}
+	return whole_schema(op);
+}
+
+static json_t *object_schema(const struct member *members, size_t n)
+{
+	json_t *schema = json_object(), *properties = json_object(), *required = json_array();
+
+	for (size_t i = 0; i < n; i++) {
+		json_put(properties, members[i].name, json_loads(members[i].schema, 0, NULL));
+		if (!members[i].optional)
+			json_array_append_new(required, json_string(members[i].name));
+	}
+	json_put_str(schema, "type", "object");
+	json_put(schema, "properties", properties);
+	json_put(schema, "required", required);
+	return schema;
+}
+
+void openapi_put_schemas(json_t *schemas)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		json_put(schemas, results[i].name, whole_schema(op_named(results[i].op)));
+	for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+		json_put(schemas, objects[i].name,
+			 object_schema(objects[i].members, objects[i].n_members));
+}
