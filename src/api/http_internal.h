@@ -50,6 +50,7 @@ struct http_stream {
 	void *drained_arg;
 	size_t drained_bytes; /* left for the client and not reported yet */
 	bool drained_posted;
+	bool gave_back; /* memory that it has no use for while it waits */
 };
 
 /* What a request that is passed on has more. Its body waits in the request's buffer. */

@@ -8,6 +8,8 @@
 #include "api/http_internal.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,8 +17,9 @@
 
 #define READ_BLOCK_BYTES (32u * 1024)
 /* libmicrohttpd clears a block for each answer when it is made (seen in 0.9.75), and for those in
- * chunks reads into the connection's memory instead: streams that wait shall not cost one. */
-#define EVENT_BLOCK_BYTES   4096u
+ * chunks reads into the connection's memory instead: streams that wait shall not cost one. Clients
+ * of HTTP/1.0 are read for in blocks of this. */
+#define EVENT_BLOCK_BYTES   512u
 #define QUEUE_COMPACT_BYTES (64u * 1024)
 #define NO_HEARTBEAT	    INT64_MAX
 
@@ -71,6 +74,20 @@ static size_t take_queued(struct http_stream *stream, char *out, size_t max)
 	return n;
 }
 
+/* What the reader left of its buffer, back to the system. libmicrohttpd 0.9.75 has zeroed half of a
+ * connection's memory by the time that its answer begins, and reads the answer into that: a stream
+ * that then waits would keep it. Nobody reads what a reader has not filled, so that pages which are
+ * zeros afterwards do no harm. */
+static void give_back(char *from, size_t len)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t begin = ((uintptr_t)from + page - 1) & ~(page - 1);
+	uintptr_t end = ((uintptr_t)from + len) & ~(page - 1);
+
+	if (begin < end)
+		madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 /* libmicrohttpd's thread. */
 static ssize_t read_stream(void *arg, uint64_t position, char *out, size_t max)
 {
@@ -83,6 +100,10 @@ static ssize_t read_stream(void *arg, uint64_t position, char *out, size_t max)
 	stream = req->stream;
 	if (stream->queue.len > stream->sent) {
 		result = (ssize_t)take_queued(stream, out, max);
+		if (!stream->gave_back && stream->heartbeat_ms != NO_HEARTBEAT) {
+			give_back(out + result, max - (size_t)result);
+			stream->gave_back = true;
+		}
 		report = stream->drained && !stream->ended && !stream->drained_posted;
 		stream->drained_posted |= report;
 	} else if (stream->cut || (req->abandoned && req->pass.on)) {
