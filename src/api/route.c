@@ -40,21 +40,37 @@ static bool take_param(const struct segment *param, const struct segment *value,
 	return true;
 }
 
-static bool match(const char *template, const char *path, json_t *params)
+static bool is_param(const struct segment *segment)
+{
+	return segment->len > 2 && segment->text[0] == '{';
+}
+
+/* The shape alone: nothing is decoded for the many templates that are not meant. */
+static bool match(const char *template, const char *path)
 {
 	struct segment want, have;
 
 	while (next_segment(&template, &want)) {
 		if (!next_segment(&path, &have))
 			return false;
-		if (want.len > 2 && want.text[0] == '{') {
-			if (!take_param(&want, &have, params))
-				return false;
-		} else if (want.len != have.len || memcmp(want.text, have.text, want.len) != 0) {
+		if (!is_param(&want) &&
+		    (want.len != have.len || memcmp(want.text, have.text, want.len) != 0))
 			return false;
-		}
 	}
 	return *path == '\0';
+}
+
+/* Of a path that matches. NULL when one cannot be decoded: then it does not. */
+static json_t *take_params(const char *template, const char *path)
+{
+	_cleanup_json_ json_t *params = json_object();
+	struct segment want, have;
+
+	while (next_segment(&template, &want) && next_segment(&path, &have)) {
+		if (is_param(&want) && !take_param(&want, &have, params))
+			return NULL;
+	}
+	return STEAL(params);
 }
 
 static void allow(struct route *route, const char *method)
@@ -66,30 +82,47 @@ static void allow(struct route *route, const char *method)
 		allow(route, "HEAD");
 }
 
-int route_find(const char *method, const char *path, struct route *ret)
+/* For a path that does not take the method. */
+static int find_allowed(const struct op *ops, size_t n, const char *path, struct route *ret)
 {
 	struct route route = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_json_ json_t *params = NULL;
+
+		if (!ops[i].rest_method || !match(ops[i].rest_path, path))
+			continue;
+		params = take_params(ops[i].rest_path, path);
+		if (params)
+			allow(&route, ops[i].rest_method);
+	}
+	if (!route.allow[0])
+		return -ENOENT;
+	allow(&route, "OPTIONS");
+	*ret = route;
+	return -EOPNOTSUPP;
+}
+
+int route_find(const char *method, const char *path, struct route *ret)
+{
 	size_t n;
 	const struct op *ops = ops_all(&n);
 
 	if (str_eq(method, "HEAD"))
 		method = "GET";
 	for (size_t i = 0; i < n; i++) {
-		_cleanup_json_ json_t *params = json_object();
+		json_t *params;
 
-		if (!ops[i].rest_method || !match(ops[i].rest_path, path, params))
+		if (!ops[i].rest_method || !str_eq(ops[i].rest_method, method) ||
+		    !match(ops[i].rest_path, path))
 			continue;
-		allow(&route, ops[i].rest_method);
-		if (str_eq(ops[i].rest_method, method)) {
-			route.op = &ops[i];
-			route.params = STEAL(params);
-		}
+		params = take_params(ops[i].rest_path, path);
+		if (!params)
+			return -ENOENT;
+		*ret = (struct route){ .op = &ops[i], .params = params };
+		return 0;
 	}
-	if (!route.allow[0])
-		return -ENOENT;
-	allow(&route, "OPTIONS");
-	*ret = route;
-	return route.op ? 0 : -EOPNOTSUPP;
+	return find_allowed(ops, n, path, ret);
 }
 
 void route_clear(struct route *route)

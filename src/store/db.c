@@ -83,73 +83,7 @@ static int conn_exec(struct db_conn *conn, const char *sql, const char *what, st
 	return r == SQLITE_OK ? 0 : sqlite_error(conn->sqlite, r, what, err);
 }
 
-/* ---- transactions ---- */
-
-static int conn_begin(struct db_conn *conn, const char *sql, struct db_txn *ret, struct err *err)
-{
-	int r;
-
-	pthread_mutex_lock(&conn->lock);
-	r = conn_exec(conn, sql, "begin a transaction", err);
-	if (r < 0) {
-		pthread_mutex_unlock(&conn->lock);
-		return r;
-	}
-	*ret = (struct db_txn){ .conn = conn };
-	return 0;
-}
-
-int db_begin_write(struct db *db, struct db_txn *ret, struct err *err)
-{
-	return conn_begin(&db->writer, "begin immediate", ret, err);
-}
-
-int db_begin_read(struct db *db, struct db_txn *ret, struct err *err)
-{
-	return conn_begin(&db->reader, "begin", ret, err);
-}
-
-int db_commit(struct db_txn *txn, struct err *err)
-{
-	struct db_conn *conn = txn->conn;
-	int r = conn_exec(conn, "commit", "commit a transaction", err);
-
-	if (r < 0) {
-		db_rollback(txn);
-		return r;
-	}
-	if (txn->marked && conn->watch)
-		conn->watch(conn->watch_arg);
-	pthread_mutex_unlock(&conn->lock);
-	txn->conn = NULL;
-	return 0;
-}
-
-void db_rollback(struct db_txn *txn)
-{
-	if (!txn->conn)
-		return;
-	/* Some errors (a full disk) have rolled back already. */
-	if (!sqlite3_get_autocommit(txn->conn->sqlite))
-		sqlite3_exec(txn->conn->sqlite, "rollback", NULL, NULL, NULL);
-	pthread_mutex_unlock(&txn->conn->lock);
-	txn->conn = NULL;
-}
-
-void db_mark(struct db_txn *txn)
-{
-	txn->marked = true;
-}
-
-void db_watch(struct db *db, void (*fn)(void *arg), void *arg)
-{
-	pthread_mutex_lock(&db->writer.lock);
-	db->writer.watch = fn;
-	db->writer.watch_arg = arg;
-	pthread_mutex_unlock(&db->writer.lock);
-}
-
-/* ---- statements ---- */
+/* ---- statements that are kept ---- */
 
 static sqlite3_stmt *borrow(struct db_conn *conn, const char *sql)
 {
@@ -201,9 +135,8 @@ static void drop_kept(struct db_conn *conn)
 		sqlite3_finalize(conn->kept[i].stmt);
 }
 
-int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct err *err)
+static int prepare(struct db_conn *conn, const char *sql, sqlite3_stmt **ret, struct err *err)
 {
-	struct db_conn *conn = txn->conn;
 	sqlite3_stmt *stmt = borrow(conn, sql);
 	int r = SQLITE_OK;
 
@@ -214,6 +147,101 @@ int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct e
 	}
 	if (r != SQLITE_OK)
 		return sqlite_error(conn->sqlite, r, "prepare a statement", err);
+	*ret = stmt;
+	return 0;
+}
+
+/* One statement without parameters and rows. */
+static int conn_run(struct db_conn *conn, const char *sql, const char *what, struct err *err)
+{
+	sqlite3_stmt *stmt;
+	int r = prepare(conn, sql, &stmt, err);
+
+	if (r < 0)
+		return r;
+	r = sqlite3_step(stmt) == SQLITE_DONE
+		    ? 0
+		    : sqlite_error(conn->sqlite, sqlite3_errcode(conn->sqlite), what, err);
+	give_back(conn, stmt);
+	return r;
+}
+
+/* ---- transactions ---- */
+
+static int conn_begin(struct db_conn *conn, const char *sql, struct db_txn *ret, struct err *err)
+{
+	int r;
+
+	pthread_mutex_lock(&conn->lock);
+	r = conn_run(conn, sql, "begin a transaction", err);
+	if (r < 0) {
+		pthread_mutex_unlock(&conn->lock);
+		return r;
+	}
+	*ret = (struct db_txn){ .conn = conn };
+	return 0;
+}
+
+int db_begin_write(struct db *db, struct db_txn *ret, struct err *err)
+{
+	return conn_begin(&db->writer, "begin immediate", ret, err);
+}
+
+int db_begin_read(struct db *db, struct db_txn *ret, struct err *err)
+{
+	return conn_begin(&db->reader, "begin", ret, err);
+}
+
+int db_commit(struct db_txn *txn, struct err *err)
+{
+	struct db_conn *conn = txn->conn;
+	int r = conn_run(conn, "commit", "commit a transaction", err);
+
+	if (r < 0) {
+		db_rollback(txn);
+		return r;
+	}
+	if (txn->marked && conn->watch)
+		conn->watch(conn->watch_arg);
+	pthread_mutex_unlock(&conn->lock);
+	txn->conn = NULL;
+	return 0;
+}
+
+void db_rollback(struct db_txn *txn)
+{
+	if (!txn->conn)
+		return;
+	/* Some errors (a full disk) have rolled back already. */
+	if (!sqlite3_get_autocommit(txn->conn->sqlite))
+		conn_run(txn->conn, "rollback", "roll a transaction back", NULL);
+	pthread_mutex_unlock(&txn->conn->lock);
+	txn->conn = NULL;
+}
+
+void db_mark(struct db_txn *txn)
+{
+	txn->marked = true;
+}
+
+void db_watch(struct db *db, void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&db->writer.lock);
+	db->writer.watch = fn;
+	db->writer.watch_arg = arg;
+	pthread_mutex_unlock(&db->writer.lock);
+}
+
+/* ---- statements ---- */
+
+int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct err *err)
+{
+	struct db_conn *conn = txn->conn;
+	sqlite3_stmt *stmt;
+	int r = prepare(conn, sql, &stmt, err);
+
+	if (r < 0)
+		return r;
 	*ret = (struct db_query){
 		.txn = txn, .conn = conn, .stmt = stmt, .bind_result = SQLITE_OK
 	};
