@@ -1,6 +1,7 @@
 // What the daemon adds to a command: `true` over REST and over MCP, in turn with the same command by
-// the agent's channel alone, in a VM of the same image and size. Each has a VM of its own: a guest is
-// busy for some milliseconds after a command, and the next one would wait for that. "http" is an
+// the agent's channel alone, in VMs of the same image and size. Never twice in a row in one VM: a guest is
+// busy for some milliseconds after a command, and the next one would wait for that. Two VMs of a kind differ
+// by milliseconds, so that REST and MCP change places with every round. "http" is an
 // operation without a guest on the same connection: what HTTP and a look-up cost by themselves. The
 // clients are programs in C, as that of the agent is, so that the difference is the daemon's.
 
@@ -20,13 +21,15 @@ export async function exec({ daemon, baseline, build, image, few }) {
 	await baseline.ask('hold');
 	const create = () => http.rest('POST', '/v1/sandboxes', { image, timeout_minutes: 60 });
 	const sandboxes = [await create(), await create()];
-	const [id, mcpId] = sandboxes.map((sandbox) => sandbox.id);
+	const { id } = sandboxes[0];
+	let commands = 0;
+	const place = (n) => sandboxes[(Math.floor(commands++ / 2) + n) % 2].id;
 
 	try {
 		const samples = await interleave({
 			agent: () => baseline.ms('exec'),
-			rest: () => rest.ms('POST', `/v1/sandboxes/${id}/exec`, { command: 'true' }),
-			mcp: () => mcp.toolMs('exec', { sandbox_id: mcpId, command: 'true' }),
+			rest: () => rest.ms('POST', `/v1/sandboxes/${place(0)}/exec`, { command: 'true' }),
+			mcp: () => mcp.toolMs('exec', { sandbox_id: place(1), command: 'true' }),
 			http: () => rest.ms('GET', `/v1/sandboxes/${id}`),
 		}, ROUNDS * few, { warmup: 10 });
 		const pings = (await interleave({ ping: () => baseline.ms('ping') }, ROUNDS * few)).ping;
