@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "cli/backoff.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/sse.h"
@@ -18,8 +19,6 @@
 
 #define PAGE_LIMIT	  1000
 #define NEWEST_DEFAULT	  50
-#define PAUSE_MIN_MS	  100
-#define PAUSE_MAX_MS	  5000
 #define STREAM_SILENCE_MS 60000 /* the server sends a heartbeat every 15 s */
 
 static const struct cli_operand events_operands[] = {
@@ -200,7 +199,7 @@ struct follow {
 	bool done;
 	int code;
 	int64_t connect_at_ms;
-	int64_t pause_ms;
+	struct backoff backoff;
 };
 
 static void end(struct follow *f, int code)
@@ -235,14 +234,13 @@ static int on_bytes(void *arg, const void *bytes, size_t len)
 	struct follow *f = arg;
 
 	f->connected = true;
-	f->pause_ms = PAUSE_MIN_MS;
+	backoff_reset(&f->backoff);
 	return sse_feed(&f->sse, bytes, len);
 }
 
 static void again_later(struct follow *f)
 {
-	f->connect_at_ms = clock_boottime_ms() + f->pause_ms;
-	f->pause_ms = f->pause_ms * 2 < PAUSE_MAX_MS ? f->pause_ms * 2 : PAUSE_MAX_MS;
+	f->connect_at_ms = clock_boottime_ms() + backoff_ms(&f->backoff);
 }
 
 static void on_done(void *arg, struct client_response *response, const struct err *err)
@@ -292,7 +290,6 @@ static int follow(struct cli *cli, const struct cli_args *args, const struct buf
 		.cli = cli,
 		.filter = filter,
 		.cursor = cli_args_number(args, "since", -1),
-		.pause_ms = PAUSE_MIN_MS,
 	};
 
 	sse_init(&f.sse, on_event, &f);

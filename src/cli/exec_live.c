@@ -11,6 +11,7 @@
  * the flow control signals  the first SIGINT or SIGTERM is passed to the command, the second leaves
  * it running; the command is also ended when the reader of our stdout went away
  */
+#include "cli/backoff.h"
 #include "cli/exec_live.h"
 
 #include <errno.h>
@@ -28,13 +29,12 @@
 #include "cli/sse.h"
 #include "cli/table.h"
 
-#define INPUT_CHUNK	       (128u << 10)
-#define WRITE_CHUNK	       4096u /* what a pipe or terminal that polls writable takes without blocking */
-#define RECONNECT_FOR_MS       60000
-#define RECONNECT_PAUSE_MAX_MS 2000
-#define RETRY_INPUT_MS	       50
-#define STREAM_SILENCE_MS      60000 /* the server sends a heartbeat every 15 s */
-#define SIGNAL_TIMEOUT_MS      10000
+#define INPUT_CHUNK	  (128u << 10)
+#define WRITE_CHUNK	  4096u /* what a pipe or terminal that polls writable takes without blocking */
+#define RECONNECT_FOR_MS  60000
+#define RETRY_INPUT_MS	  50
+#define STREAM_SILENCE_MS 60000 /* the server sends a heartbeat every 15 s */
+#define SIGNAL_TIMEOUT_MS 10000
 
 struct live {
 	const struct exec_live_config *config;
@@ -46,7 +46,7 @@ struct live {
 	struct client_request *stream;
 	int64_t lost_since_ms; /* 0: connected */
 	int64_t connect_at_ms; /* when to try again, while stream is NULL */
-	int64_t pause_ms;
+	struct backoff backoff;
 
 	struct client_request *input;
 	bool input_done;	   /* nothing more to send, or nobody who takes it */
@@ -253,7 +253,7 @@ static void lost(struct live *l, const char *why)
 
 	if (l->lost_since_ms == 0) {
 		l->lost_since_ms = now_ms;
-		l->pause_ms = 50;
+		backoff_reset(&l->backoff);
 	}
 	if (now_ms - l->lost_since_ms > RECONNECT_FOR_MS) {
 		report_note("%s", why);
@@ -261,9 +261,7 @@ static void lost(struct live *l, const char *why)
 		end(l, CLI_FAILED);
 		return;
 	}
-	l->connect_at_ms = now_ms + l->pause_ms;
-	l->pause_ms =
-		l->pause_ms * 2 < RECONNECT_PAUSE_MAX_MS ? l->pause_ms * 2 : RECONNECT_PAUSE_MAX_MS;
+	l->connect_at_ms = now_ms + backoff_ms(&l->backoff);
 }
 
 /* A stream that ended. Whatever can be told of the command comes first. */

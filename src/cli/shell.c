@@ -13,6 +13,7 @@
  * small pieces when stdout takes it, and read from the connection only then: a terminal that stands
  * still holds the program in the sandbox back.
  */
+#include "cli/backoff.h"
 #include "cli/shell.h"
 
 #include <errno.h>
@@ -33,17 +34,16 @@
 #include "cli/table.h"
 #include "cli/ws_client.h"
 
-#define WRITE_CHUNK	       4096u /* what a terminal that polls writable takes */
-#define READ_KEYS	       16384u
-#define SEND_CHUNK	       16384u
-#define SEND_QUEUE_MAX	       65536u
-#define INPUT_WAITING_MAX      65536u	  /* typed while there is no connection */
-#define INPUT_KEPT	       (1u << 20) /* after it was sent, in case that it got lost */
-#define RECONNECT_FOR_MS       60000
-#define RECONNECT_PAUSE_MAX_MS 2000
-#define SILENCE_MS	       90000 /* the server pings every 20 s */
-#define CODE_ERROR	       4000
-#define CODE_OVER	       4002
+#define WRITE_CHUNK	  4096u /* what a terminal that polls writable takes */
+#define READ_KEYS	  16384u
+#define SEND_CHUNK	  16384u
+#define SEND_QUEUE_MAX	  65536u
+#define INPUT_WAITING_MAX 65536u     /* typed while there is no connection */
+#define INPUT_KEPT	  (1u << 20) /* after it was sent, in case that it got lost */
+#define RECONNECT_FOR_MS  60000
+#define SILENCE_MS	  90000 /* the server pings every 20 s */
+#define CODE_ERROR	  4000
+#define CODE_OVER	  4002
 
 struct shell {
 	const struct shell_config *config;
@@ -61,7 +61,8 @@ struct shell {
 	uint64_t input_base, input_sent;
 	bool input_known; /* the server has said once where input stands */
 
-	int64_t lost_since_ms, connect_at_ms, pause_ms; /* lost_since_ms 0: connected */
+	int64_t lost_since_ms, connect_at_ms; /* lost_since_ms 0: connected */
+	struct backoff backoff;
 	bool told_lost;
 	struct err error;  /* what the server has said last, */
 	bool error_passes; /* and whether it is worth another try */
@@ -178,7 +179,7 @@ static void lost(struct shell *s)
 	s->ready = false;
 	if (s->lost_since_ms == 0) {
 		s->lost_since_ms = now_ms;
-		s->pause_ms = 50;
+		backoff_reset(&s->backoff);
 	} else if (!s->told_lost && now_ms - s->lost_since_ms > 1000 && !s->config->cli->quiet) {
 		tell("the connection was lost and is tried again; ~. leaves");
 		s->told_lost = true;
@@ -190,9 +191,7 @@ static void lost(struct shell *s)
 		finish(s, CLI_FAILED);
 		return;
 	}
-	s->connect_at_ms = now_ms + s->pause_ms;
-	s->pause_ms =
-		s->pause_ms * 2 < RECONNECT_PAUSE_MAX_MS ? s->pause_ms * 2 : RECONNECT_PAUSE_MAX_MS;
+	s->connect_at_ms = now_ms + backoff_ms(&s->backoff);
 }
 
 /* The server said no. Some of that passes. */
