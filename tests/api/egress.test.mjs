@@ -227,14 +227,16 @@ if (!inside) {
 	});
 
 	test('the daemon is killed during traffic: what is allowed goes on, what is not does not begin', async () => {
-		const { id } = await create({ egress: ['8.8.4.5:80'] });
-		const forbidden = 'while :; do curl -s --max-time 1 http://8.8.4.7/; done';
+		const { id } = await create({ egress: ['8.8.4.5:80', 'a.example:80'] });
+		const forbidden = 'while :; do for at in 8.8.4.7 b.example; do curl -s --max-time 1 http://$at/; done; done';
+		const foreign = () => world.seen.filter(({ site, host }) => site === '8.8.4.7' || host === 'b.example');
 		const before = ticks();
 
 		await run(id, streamTo('http://8.8.4.5'), { background: true });
 		await run(id, forbidden, { background: true });
 		await until('a stream', () => ticks() > before + 2);
-		await daemon.kill();
+		assert.equal((await run(id, fetchOf('http://a.example/'))).stdout, 'a.example at 8.8.4.4\n');
+		await daemon.kill(); // and with it the name server and the proxy
 		const then = ticks();
 
 		await until('the stream without a daemon', () => ticks() > then + 10);
@@ -242,8 +244,9 @@ if (!inside) {
 		const now = ticks();
 
 		await until('the stream with the next daemon', () => ticks() > now + 5);
-		assert.deepEqual((await good('GET', `/v1/sandboxes/${id}`)).egress, ['8.8.4.5:80']);
-		assert.deepEqual(world.seen.filter(({ site }) => site === '8.8.4.7'), []);
+		assert.deepEqual((await good('GET', `/v1/sandboxes/${id}`)).egress, ['8.8.4.5:80', 'a.example:80']);
+		assert.equal((await run(id, fetchOf('http://a.example/'))).stdout, 'a.example at 8.8.4.4\n');
+		assert.deepEqual(foreign(), []);
 		assert.equal((await run(id, denied('http://8.8.4.7/'))).stdout, '');
 		await egress(id, []);
 		assert.equal((await run(id, denied('http://8.8.4.5/'))).stdout, '');

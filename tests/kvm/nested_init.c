@@ -91,6 +91,7 @@ static void run_test(void)
 		"CMOCKA_MESSAGE_OUTPUT=TAP",
 		"SKERRY_TEST_ACCEL=auto",
 		"SKERRY_TEST_DISK=memory",
+		"SKERRY_TEST_PATIENCE=5",
 		"SKERRY_TEST_WARDEN=/skerry/skerry-warden",
 		"SKERRY_TEST_LIB_DIR=/skerry",
 		"SKERRY_TEST_KERNEL=/skerry/vmlinux",

@@ -25,7 +25,7 @@
 #include "vmm/qemu/tsc.h"
 
 #define MEMORY_MB "7000" /* with the files of /tmp; taken as it is used */
-#define RUN_MS	  900000
+#define RUN_MS	  1800000
 #define IMAGE_MS  120000
 
 static char dir[] = "/tmp/skerry-nested-XXXXXX";

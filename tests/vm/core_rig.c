@@ -34,6 +34,13 @@ static const char *env_path(const char *name)
 	return value;
 }
 
+int64_t rig_patience_ms(int64_t ms)
+{
+	const char *factor = getenv("SKERRY_TEST_PATIENCE");
+
+	return factor ? ms * strtol(factor, NULL, 10) : ms;
+}
+
 /* ---- the rig ---- */
 
 static const char script[] =
@@ -233,7 +240,7 @@ void rig_set_deadline(struct rig *rig, const char *id, int64_t in_ms)
 
 void rig_wait_ended(struct rig *rig, const char *id, int64_t timeout_ms, struct sandbox_info *ret)
 {
-	int64_t deadline = clock_boottime_ms() + timeout_ms;
+	int64_t deadline = clock_boottime_ms() + rig_patience_ms(timeout_ms);
 
 	for (;;) {
 		rig_get(rig, id, ret);
@@ -348,7 +355,7 @@ int answer_wait_for(struct answer *a, struct rig *rig, const char *id, const cha
 
 void answer_get(struct answer *a, int64_t timeout_ms)
 {
-	int64_t deadline = clock_boottime_ms() + timeout_ms;
+	int64_t deadline = clock_boottime_ms() + rig_patience_ms(timeout_ms);
 	bool done;
 
 	for (;;) {

@@ -43,6 +43,10 @@ void rig_remove(struct rig *rig);
 /* For another process: the same directory. */
 void rig_for_dir(struct rig *rig, const char *dir);
 
+/* How long to wait for what should take less: longer by SKERRY_TEST_PATIENCE where machines are
+ * slow (nested). Not for times that the test is about. */
+int64_t rig_patience_ms(int64_t ms);
+
 /* ---- sandboxes ---- */
 
 /* The smallest shape, and the sandbox's id. */

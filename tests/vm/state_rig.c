@@ -132,8 +132,9 @@ char *rig_output(struct rig *rig, const char *id, const char *command)
 
 	answer_init(&a);
 	if (answer_exec(&a, rig, id,
-			&(struct core_exec_request){
-				.command = command, .timeout_ms = 280000, .wait_ms = -1 },
+			&(struct core_exec_request){ .command = command,
+						     .timeout_ms = rig_patience_ms(280000),
+						     .wait_ms = -1 },
 			&err) < 0)
 		fail_msg("exec: %s", err.message);
 	answer_get(&a, 300000);
@@ -181,7 +182,7 @@ void rig_assert_status(struct rig *rig, const char *id, enum sandbox_status stat
 
 int rig_wait_status(struct rig *rig, const char *id, enum sandbox_status status, int64_t timeout_ms)
 {
-	int64_t deadline = clock_boottime_ms() + timeout_ms;
+	int64_t deadline = clock_boottime_ms() + rig_patience_ms(timeout_ms);
 
 	for (;;) {
 		struct sandbox_info info;

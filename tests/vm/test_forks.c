@@ -67,7 +67,8 @@ static void must_run(const char *const *argv)
 	struct err err = ERR_INIT;
 
 	spec.argv = argv;
-	if (spawn_run(&spec, clock_boottime_ms() + 120000, NULL, 0, NULL, NULL, &err) < 0)
+	if (spawn_run(&spec, clock_boottime_ms() + rig_patience_ms(120000), NULL, 0, NULL, NULL,
+		      &err) < 0)
 		fail_msg("%s: %s", argv[0], err.message);
 }
 
@@ -272,7 +273,7 @@ static void test_standby(void **state)
 	struct sandbox_info info;
 	char first[SANDBOX_ID_SIZE], second[SANDBOX_ID_SIZE];
 	_cleanup_free_ char *a = NULL, *b = NULL;
-	int64_t began, deadline = clock_boottime_ms() + 60000;
+	int64_t began, deadline = clock_boottime_ms() + rig_patience_ms(60000);
 
 	rig.core->limits.standby_per_template = 1;
 	while (!standby_count(rig.core) && clock_boottime_ms() < deadline)
@@ -298,7 +299,7 @@ static void test_standby(void **state)
 	rig_destroy(&rig, second);
 	/* One that nobody took is gone with the daemon. */
 	rig.core->limits.standby_per_template = 1;
-	while (!standby_count(rig.core) && clock_boottime_ms() < deadline + 60000)
+	while (!standby_count(rig.core) && clock_boottime_ms() < deadline + rig_patience_ms(60000))
 		poll(NULL, 0, 50);
 	assert_int_equal(standby_count(rig.core), 1);
 	rig_close(&rig);

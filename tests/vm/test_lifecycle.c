@@ -167,7 +167,7 @@ static void on_stream_ended(void *arg, const struct core_exec_result *result, co
 
 static void wait_bytes(struct reader *reader, uint64_t bytes)
 {
-	int64_t deadline = clock_boottime_ms() + 300000;
+	int64_t deadline = clock_boottime_ms() + rig_patience_ms(300000);
 
 	while (reader->next < bytes && !reader->ended) {
 		if (clock_boottime_ms() > deadline)
