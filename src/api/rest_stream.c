@@ -12,6 +12,7 @@
 #include "api/rest_internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -108,38 +109,47 @@ static void drained(void *arg, size_t bytes)
 	pthread_mutex_unlock(&events->lock);
 }
 
+static void send_text(struct exec_events *events, const struct buf *text)
+{
+	if (!events->stream)
+		events->stream = http_stream_begin(events->rc->req, rest_heartbeat_ms(events->rc),
+						   drained, events);
+	/* Counted first: the report that it has left may come before the write returns. */
+	pthread_mutex_lock(&events->lock);
+	events->queued_bytes += text->len;
+	pthread_mutex_unlock(&events->lock);
+	http_stream_write(events->stream, text->data, text->len);
+}
+
 static void send_event(struct exec_events *events, const char *name, const json_t *data)
 {
 	_cleanup_buf_ struct buf text = BUF_INIT;
 
-	if (!events->stream)
-		events->stream = http_stream_begin(events->rc->req, rest_heartbeat_ms(events->rc),
-						   drained, events);
 	rest_append_event(&text, name, data);
-	/* Counted first: the report that it has left may come before the write returns. */
-	pthread_mutex_lock(&events->lock);
-	events->queued_bytes += text.len;
-	pthread_mutex_unlock(&events->lock);
-	http_stream_write(events->stream, text.data, text.len);
+	send_text(events, &text);
 }
 
+/* Written as text at once: this is where all output passes. */
 static void send_bytes(struct exec_events *events, int which, const char *data, size_t len)
 {
 	struct exec_output_state *output = &events->outputs[which];
-	_cleanup_json_ json_t *event = json_object();
-	_cleanup_buf_ struct buf base64 = BUF_INIT;
+	_cleanup_buf_ struct buf text = BUF_INIT;
 
 	if (len == 0)
 		return;
-	json_put_int(event, "offset", (json_int_t)output->position);
+	buf_printf(&text, "event: %s\ndata: {\"offset\":%" PRIu64 ",", output_names[which],
+		   output->position);
 	if (utf8_valid(data, len)) {
-		json_put(event, "data", json_from_bytes(data, len));
+		buf_append_str(&text, "\"data\":");
+		json_write_string(data, len, &text);
 	} else {
-		base64_encode(data, len, &base64);
-		json_put_str(event, "data_base64", buf_str(&base64));
+		buf_append_str(&text, "\"data_base64\":\"");
+		base64_encode(data, len, &text);
+		buf_append_char(&text, '"');
 	}
+	buf_append_str(&text, "}\n\n");
 	output->position += len;
-	send_event(events, output_names[which], event);
+	send_text(events, &text);
 }
 
 static void flush_carry(struct exec_events *events, int which)

@@ -30,18 +30,6 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 	return 0;
 }
 
-static int append_chunk(const char *chunk, size_t len, void *out)
-{
-	buf_append(out, chunk, len);
-	return 0;
-}
-
-void json_write(const json_t *value, struct buf *out)
-{
-	check(json_dump_callback(value, append_chunk, out, JSON_COMPACT | JSON_ENCODE_ANY) == 0,
-	      "write");
-}
-
 const char *json_get_str(const json_t *obj, const char *key, const char *fallback)
 {
 	const json_t *value = json_object_get(obj, key);

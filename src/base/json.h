@@ -25,6 +25,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
 /* Compact text; appended to out. */
 void json_write(const json_t *value, struct buf *out);
+/* The same of a string alone, which must be valid UTF-8 and is not copied for it. */
+void json_write_string(const char *text, size_t len, struct buf *out);
 
 const char *json_get_str(const json_t *obj, const char *key, const char *fallback);
 int64_t json_get_int(const json_t *obj, const char *key, int64_t fallback);

@@ -92,11 +92,23 @@ int utf8_next(const void *data, size_t len)
 
 bool utf8_valid(const void *data, size_t len)
 {
+	const uint64_t high_bits = 0x8080808080808080;
 	const uint8_t *p = data;
 
 	while (len > 0) {
-		int n = utf8_next(p, len);
+		uint64_t eight;
+		int n;
 
+		/* Most text is ASCII, and most of that in long runs. */
+		if (len >= sizeof(eight)) {
+			memcpy(&eight, p, sizeof(eight));
+			if (!(eight & high_bits)) {
+				p += sizeof(eight);
+				len -= sizeof(eight);
+				continue;
+			}
+		}
+		n = utf8_next(p, len);
 		if (n <= 0)
 			return false;
 		p += n;

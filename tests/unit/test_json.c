@@ -24,6 +24,34 @@ static void test_round_trip(void **state)
 	assert_string_equal(buf_str(&out), "> {\"a\":[1,2.5,true,null,\"x\xc3\xa9\"],\"b\":{}}");
 }
 
+/* As the library writes them, to the byte. */
+static void test_written_as_by_the_library(void **state)
+{
+	_cleanup_json_ json_t *value = json_pack(
+		"{s:[f,f,f,f,f], s:[i,i,b,b,n], s:{}, s:[], s:{s:{}}}", "reals", 0.1, 1e300,
+		-2.5e-10, 3.0, 1.0 / 3, "words", 0, -1, 1, 0, "empty", "none", "deep", "er");
+	char all[0x80 + 16];
+
+	for (int c = 0; c < 0x80; c++)
+		all[c] = (char)c;
+	memcpy(all + 0x80, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"\\", 11);
+	json_put(value, "all", json_from_bytes(all, 0x80 + 11));
+	json_put_int(value, "a \"key\"\n", INT64_MIN);
+	for (size_t cut = 0; cut < 24; cut++) { /* runs of every length around the eight */
+		char name[8];
+
+		snprintf(name, sizeof(name), "%zu", cut);
+		json_put(value, name, json_from_bytes(all + 0x60, 0x10 + cut));
+	}
+	{
+		_cleanup_free_ char *expected = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+		_cleanup_buf_ struct buf out = BUF_INIT;
+
+		json_write(value, &out);
+		assert_string_equal(buf_str(&out), expected);
+	}
+}
+
 static void test_any_value_is_json(void **state)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
@@ -153,6 +181,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_written_as_by_the_library),
 		cmocka_unit_test(test_any_value_is_json),
 		cmocka_unit_test(test_refusals_say_where),
 		cmocka_unit_test(test_depth_is_bounded),
