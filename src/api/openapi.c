@@ -189,6 +189,7 @@ static json_t *operation(const struct op *op, const struct core_limits *limits)
 	json_put_str(json, "operationId", op->name);
 	json_put_str(json, "summary", op->title);
 	json_put_str(json, "description", op->summary);
+	json_put_str(json, "x-scope", op->scope); /* which a key needs for it */
 	for (size_t i = 0; i < op->n_args; i++) {
 		const struct op_arg *arg = &op->args[i];
 

@@ -35,6 +35,7 @@ enum arg_type {
 	ARG_STRING_MAP,	 /* object of strings; max: entries; key_max, value_max: bytes */
 	ARG_STRING_LIST, /* list of strings; max: entries; value_max: bytes; pattern: of each */
 	ARG_RULES,	 /* the same, and null is a value of its own: not the same as absent */
+	ARG_OBJECT,	 /* of the arguments in fields; what is absent there stays absent */
 };
 
 enum arg_flags {
@@ -66,6 +67,8 @@ struct op_arg {
 	const char *pattern;	    /* for the schema, an anchored ECMA-262 expression; NULL: any */
 	bool (*matches)(const char *value, size_t len); /* decides pattern; set together with it */
 	const char *description;
+	const struct op_arg *fields; /* ARG_OBJECT */
+	size_t n_fields;
 };
 
 struct op_result_field {

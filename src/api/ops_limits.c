@@ -21,6 +21,7 @@ static const struct {
 	{ "disk_gb_max", offsetof(struct core_limits, disk_gb_max), 1 },
 	{ "timeout_minutes_default", offsetof(struct core_limits, timeout_minutes_default), 1 },
 	{ "timeout_minutes_max", offsetof(struct core_limits, timeout_minutes_max), 1 },
+	{ "key_overlap_seconds_max", offsetof(struct core_limits, key_overlap_seconds_max), 1 },
 	{ "labels_max", offsetof(struct core_limits, labels_max), 1 },
 	{ "label_bytes_max", offsetof(struct core_limits, label_bytes_max), 1 },
 	{ "exec_timeout_ms_default", offsetof(struct core_limits, exec_timeout_ms_default), 1 },

@@ -16,6 +16,7 @@ static const char *type_name(enum arg_type type)
 	case ARG_BOOLEAN:
 		return "boolean";
 	case ARG_STRING_MAP:
+	case ARG_OBJECT:
 		return "object";
 	case ARG_STRING_LIST:
 	case ARG_RULES:
@@ -73,6 +74,7 @@ static void put_bounds(json_t *schema, const struct op_arg *arg, enum op_surface
 			json_put_int(schema, "maxItems", max);
 		break;
 	case ARG_BOOLEAN:
+	case ARG_OBJECT:
 		break;
 	}
 }
@@ -91,6 +93,9 @@ static json_t *item_schema(const struct op_arg *arg, enum op_surface surface)
 	return schema;
 }
 
+static void put_args(json_t *schema, const struct op_arg *args, size_t n_args,
+		     enum op_surface surface, const struct core_limits *limits);
+
 static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 			  const struct core_limits *limits)
 {
@@ -98,6 +103,8 @@ static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 	json_t *choices = json_array();
 
 	json_put_str(schema, "type", type_name(arg->type));
+	if (arg->type == ARG_OBJECT)
+		put_args(schema, arg->fields, arg->n_fields, surface, limits);
 	if (ops_arg_choices(arg, limits, append_choice, choices))
 		json_put(schema, "enum", json_incref(choices));
 	else
@@ -121,28 +128,35 @@ static json_t *arg_schema(const struct op_arg *arg, enum op_surface surface,
 	return schema;
 }
 
-json_t *ops_input_schema(const struct op *op, enum op_surface surface,
-			 const struct core_limits *limits)
+static void put_args(json_t *schema, const struct op_arg *args, size_t n_args,
+		     enum op_surface surface, const struct core_limits *limits)
 {
-	json_t *schema = json_object(), *properties = json_object(), *required = json_array();
+	json_t *properties = json_object(), *required = json_array();
 
-	for (size_t i = 0; i < op->n_args; i++) {
-		const struct op_arg *arg = &op->args[i];
-		const char *name = ops_arg_name(arg, surface);
+	for (size_t i = 0; i < n_args; i++) {
+		const char *name = ops_arg_name(&args[i], surface);
 
-		if (!ops_arg_on(arg, surface))
+		if (!ops_arg_on(&args[i], surface))
 			continue;
-		json_put(properties, name, arg_schema(arg, surface, limits));
-		if (arg->flags & ARG_REQUIRED)
+		json_put(properties, name, arg_schema(&args[i], surface, limits));
+		if (args[i].flags & ARG_REQUIRED)
 			json_array_append_new(required, json_string(name));
 	}
-	json_put_str(schema, "type", "object");
 	json_put(schema, "properties", properties);
 	if (json_array_size(required) > 0)
 		json_put(schema, "required", required);
 	else
 		json_decref(required);
 	json_put(schema, "additionalProperties", json_false());
+}
+
+json_t *ops_input_schema(const struct op *op, enum op_surface surface,
+			 const struct core_limits *limits)
+{
+	json_t *schema = json_object();
+
+	json_put_str(schema, "type", "object");
+	put_args(schema, op->args, op->n_args, surface, limits);
 	return schema;
 }
 

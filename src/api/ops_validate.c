@@ -16,6 +16,9 @@
 
 struct check {
 	const struct op *op;
+	const struct op_arg *args; /* the operation's, or the fields of one of them */
+	size_t n_args;
+	const struct op_arg *within; /* that one; NULL */
 	enum op_surface surface;
 	const struct core_limits *limits;
 	struct err *err;
@@ -48,15 +51,17 @@ static void show_value(const struct op_arg *arg, const json_t *value, struct buf
 static int refuse(const struct check *check, const struct op_arg *arg, const json_t *value,
 		  const char *want)
 {
-	_cleanup_buf_ struct buf got = BUF_INIT;
-	const char *name = ops_arg_name(arg, check->surface);
+	_cleanup_buf_ struct buf got = BUF_INIT, name = BUF_INIT;
 
+	if (check->within)
+		buf_printf(&name, "%s.", ops_arg_name(check->within, check->surface));
+	buf_append_str(&name, ops_arg_name(arg, check->surface));
 	if (!value)
-		return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s", name,
-				want);
+		return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s",
+				buf_str(&name), want);
 	show_value(arg, value, &got);
-	return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s, got %s", name,
-			want, buf_str(&got));
+	return err_code(check->err, -EINVAL, "invalid_argument", "argument \"%s\" %s, got %s",
+			buf_str(&name), want, buf_str(&got));
 }
 
 static void append_choice(void *out, const char *choice)
@@ -70,8 +75,8 @@ static void append_choice(void *out, const char *choice)
 
 static const struct op_arg *find_arg(const struct check *check, const char *name)
 {
-	for (size_t i = 0; i < check->op->n_args; i++) {
-		const struct op_arg *arg = &check->op->args[i];
+	for (size_t i = 0; i < check->n_args; i++) {
+		const struct op_arg *arg = &check->args[i];
 
 		if (ops_arg_on(arg, check->surface) &&
 		    str_eq(ops_arg_name(arg, check->surface), name))
@@ -114,8 +119,8 @@ static int refuse_unknown(const struct check *check, const char *given)
 	const char *closest = NULL;
 	unsigned int best = 3; /* farther words are no help */
 
-	for (size_t i = 0; i < check->op->n_args; i++) {
-		const struct op_arg *arg = &check->op->args[i];
+	for (size_t i = 0; i < check->n_args; i++) {
+		const struct op_arg *arg = &check->args[i];
 		const char *name = ops_arg_name(arg, check->surface);
 		unsigned int distance = edit_distance(given, name);
 
@@ -131,7 +136,8 @@ static int refuse_unknown(const struct check *check, const char *given)
 	if (shown)
 		show_value(&as_argument, shown, &given_text);
 	err_code(check->err, -EINVAL, "invalid_argument", "unknown argument %s: %s takes %s",
-		 buf_str(&given_text), check->op->name, known.len ? buf_str(&known) : "none");
+		 buf_str(&given_text), check->within ? check->within->name : check->op->name,
+		 known.len ? buf_str(&known) : "none");
 	if (closest)
 		err_hint(check->err, "did you mean \"%s\"?", closest);
 	return -EINVAL;
@@ -311,6 +317,26 @@ static int check_list(const struct check *check, const struct op_arg *arg, const
 	return 0;
 }
 
+static int check_args(const struct check *check, const json_t *raw, json_t *args);
+
+static int check_object(const struct check *check, const struct op_arg *arg, const json_t *value,
+			json_t **ret)
+{
+	_cleanup_json_ json_t *fields = json_object();
+	struct check inner = *check;
+	int rc;
+
+	if (!json_is_object(value))
+		return refuse(check, arg, value, "must be an object");
+	inner.args = arg->fields;
+	inner.n_args = arg->n_fields;
+	inner.within = arg;
+	rc = check_args(&inner, value, fields);
+	if (rc == 0)
+		*ret = STEAL(fields);
+	return rc;
+}
+
 static int check_value(const struct check *check, const struct op_arg *arg, json_t *value,
 		       json_t **ret)
 {
@@ -321,6 +347,8 @@ static int check_value(const struct check *check, const struct op_arg *arg, json
 		return check_integer(check, arg, value, ret);
 	case ARG_NUMBER:
 		return check_number(check, arg, value, ret);
+	case ARG_OBJECT:
+		return check_object(check, arg, value, ret);
 	case ARG_STRING:
 		rc = check_string(check, arg, value);
 		break;
@@ -345,8 +373,8 @@ static int check_value(const struct check *check, const struct op_arg *arg, json
 
 static int complete(const struct check *check, json_t *args)
 {
-	for (size_t i = 0; i < check->op->n_args; i++) {
-		const struct op_arg *arg = &check->op->args[i];
+	for (size_t i = 0; i < check->n_args; i++) {
+		const struct op_arg *arg = &check->args[i];
 
 		if (!ops_arg_on(arg, check->surface) || json_object_get(args, arg->name))
 			continue;
@@ -363,32 +391,46 @@ static int complete(const struct check *check, json_t *args)
 	return 0;
 }
 
+static int check_args(const struct check *check, const json_t *raw, json_t *args)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)raw, key, value) {
+		const struct op_arg *arg = find_arg(check, key);
+		json_t *checked = NULL;
+		int rc;
+
+		if (!arg)
+			return refuse_unknown(check, key);
+		if (json_is_null(value) && arg->type != ARG_RULES)
+			continue;
+		rc = check_value(check, arg, value, &checked);
+		if (rc < 0)
+			return rc;
+		json_put(args, arg->name, checked);
+	}
+	return complete(check, args);
+}
+
 int ops_validate(const struct op *op, enum op_surface surface, const struct core_limits *limits,
 		 const json_t *raw, json_t **ret, struct err *err)
 {
-	const struct check check = { .op = op, .surface = surface, .limits = limits, .err = err };
+	const struct check check = {
+		.op = op,
+		.args = op->args,
+		.n_args = op->n_args,
+		.surface = surface,
+		.limits = limits,
+		.err = err,
+	};
 	_cleanup_json_ json_t *args = json_object();
-	const char *key;
-	json_t *value;
 	int rc;
 
 	if (!json_is_object(raw))
 		return err_code(err, -EINVAL, "invalid_argument",
 				"the arguments of %s must be a JSON object", op->name);
-	json_object_foreach((json_t *)(uintptr_t)raw, key, value) {
-		const struct op_arg *arg = find_arg(&check, key);
-		json_t *checked = NULL;
-
-		if (!arg)
-			return refuse_unknown(&check, key);
-		if (json_is_null(value) && arg->type != ARG_RULES)
-			continue;
-		rc = check_value(&check, arg, value, &checked);
-		if (rc < 0)
-			return rc;
-		json_put(args, arg->name, checked);
-	}
-	rc = complete(&check, args);
+	rc = check_args(&check, raw, args);
 	if (rc < 0)
 		return rc;
 	*ret = STEAL(args);

@@ -124,6 +124,8 @@ static int delete_old_rows(struct core *core, int64_t *ret_n, struct err *err)
 		r = idempotency_delete_expired(&txn, now, err);
 	if (r == 0)
 		r = events_delete_before(&txn, now - core->limits.events_days * DAY_MS, err);
+	if (r == 0)
+		r = keys_forget_old(&txn, now, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }
 

@@ -7,11 +7,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/internal.h"
+
+#define KEY_FILE_MAX   4096
+#define ADMIN_KEY_NEXT ".next"
 
 void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE])
 {
@@ -70,31 +72,119 @@ static int count_accounts(struct core *core, int64_t *ret_n, struct err *err)
 	return r < 0 ? r : accounts_count(&txn, ret_n, err);
 }
 
+/* ---- STATE/admin.key ---- */
+
+static char *admin_key_path(const struct core *core, const char *suffix)
+{
+	return xasprintf("%s/admin.key%s", core->state_dir, suffix);
+}
+
+/* The hash of the text in a file; false: there is none. */
+static bool hash_of_file(const char *path, char hash[KEY_HASH_SIZE])
+{
+	_cleanup_buf_ struct buf text = BUF_INIT;
+	size_t len;
+	bool found = file_read(path, KEY_FILE_MAX, &text) == 0;
+
+	if (found) {
+		len = strcspn(buf_str(&text), "\r\n \t");
+		key_hash(text.data, len, hash);
+		explicit_bzero(text.data, text.len);
+	}
+	return found;
+}
+
+static bool file_has(const char *path, const char *hash)
+{
+	char found[KEY_HASH_SIZE];
+
+	return hash_of_file(path, found) && CRYPTO_memcmp(found, hash, KEY_HASH_SIZE) == 0;
+}
+
+static int write_key(const char *path, const char *text, struct err *err)
+{
+	char line[KEY_TEXT_SIZE + 1];
+	int r;
+
+	snprintf(line, sizeof(line), "%s\n", text);
+	r = file_write_durable(path, line, strlen(line), 0600);
+	explicit_bzero(line, sizeof(line));
+	return r < 0 ? err_set(err, r, "write the admin key to '%s': %s", path, strerror(-r)) : 0;
+}
+
+int admin_key_prepare(struct core *core, const char *hash, const char *text, struct err *err)
+{
+	_cleanup_free_ char *path = admin_key_path(core, "");
+	_cleanup_free_ char *next = admin_key_path(core, ADMIN_KEY_NEXT);
+
+	return file_has(path, hash) ? write_key(next, text, err) : 0;
+}
+
+void admin_key_replace(struct core *core)
+{
+	_cleanup_free_ char *path = admin_key_path(core, "");
+	_cleanup_free_ char *next = admin_key_path(core, ADMIN_KEY_NEXT);
+
+	if (rename(next, path) < 0 && errno != ENOENT)
+		log_error("the file of the admin key has its old text", "key_file=%s error=\"%s\"",
+			  path, strerror(errno));
+}
+
+void admin_key_forget(struct core *core, const char *hash)
+{
+	_cleanup_free_ char *path = admin_key_path(core, "");
+
+	if (file_has(path, hash) && unlink(path) < 0)
+		log_warn("the file of a revoked key stays", "key_file=%s error=\"%s\"", path,
+			 strerror(errno));
+}
+
+/* A daemon that died while it rotated the key: the new text is the key's, or never became it. */
+static int finish_rotation(struct core *core, struct err *err)
+{
+	_cleanup_free_ char *next = admin_key_path(core, ADMIN_KEY_NEXT);
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	_cleanup_(key_row_clear) struct key_row row = { 0 };
+	char hash[KEY_HASH_SIZE];
+	int r;
+
+	if (!hash_of_file(next, hash))
+		return 0;
+	r = db_begin_read(core->db, &txn, err);
+	if (r == 0)
+		r = keys_by_hash(&txn, hash, &row, err);
+	if (r == 0)
+		admin_key_replace(core);
+	else if (r == -ENOENT)
+		unlink(next);
+	return r == -ENOENT ? 0 : r;
+}
+
 /* The file is written before the rows: a crash in between makes a new key at the next start, and
  * never leaves a database whose only key nobody knows. */
 int identity_init(struct core *core, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("%s/admin.key", core->state_dir);
-	char text[KEY_TEXT_SIZE + 1];
+	_cleanup_free_ char *path = admin_key_path(core, "");
+	char text[KEY_TEXT_SIZE];
 	struct key_row key;
 	int64_t n;
 	int r = count_accounts(core, &n, err);
 
 	if (r < 0 || n > 0)
-		return r;
+		return r < 0 ? r : finish_rotation(core, err);
 	key_make(text, &key);
-	str_copy(text + strlen(text), 2, "\n");
-	r = file_write_durable(path, text, strlen(text), 0600);
+	r = write_key(path, text, err);
 	explicit_bzero(text, sizeof(text));
-	if (r < 0)
-		return err_set(err, r, "write the admin key to '%s': %s", path, strerror(-r));
-	r = insert_admin(core, &key, err);
+	if (r == 0)
+		r = insert_admin(core, &key, err);
 	if (r < 0)
 		return r;
 	log_info("admin account made", "account=%s key=%s key_file=%s", key.account_id, key.id,
 		 path);
 	return 0;
 }
+
+/* ---- who is asking ---- */
 
 static int refuse_key(struct err *err)
 {
@@ -119,7 +209,6 @@ static int look_up(struct core *core, const char *hash, uint64_t epoch, struct p
 		   struct err *err)
 {
 	_cleanup_(key_row_clear) struct key_row row = { 0 };
-	_cleanup_json_ json_t *json = NULL;
 	struct key_scope *scope = NULL;
 	int r;
 	{
@@ -129,10 +218,8 @@ static int look_up(struct core *core, const char *hash, uint64_t epoch, struct p
 		if (r == 0)
 			r = keys_by_hash(&txn, hash, &row, err);
 	}
-	if (r == 0 && row.scope)
-		r = json_parse(row.scope, strlen(row.scope), &json, err);
 	if (r == 0)
-		r = key_scope_parse(json, &scope, err);
+		r = key_row_scope(&row, &scope, err);
 	if (r < 0)
 		return r;
 	if (CRYPTO_memcmp(hash, row.hash, sizeof(row.hash)) != 0) {

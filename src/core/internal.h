@@ -561,6 +561,23 @@ void key_make_text(char text[KEY_TEXT_SIZE], struct key_row *row);
 /* A row with an id and a text of its own; the rest is the caller's. */
 void key_make(char text[KEY_TEXT_SIZE], struct key_row *row);
 
+/* STATE/admin.key follows the key whose text it has: a new text of the key with this hash is laid
+ * ready before the commit, and takes the file's place after it; one that was revoked is removed. */
+int admin_key_prepare(struct core *core, const char *hash, const char *text, struct err *err);
+void admin_key_replace(struct core *core);
+void admin_key_forget(struct core *core, const char *hash);
+
+/* ---- keys.c, accounts.c ---- */
+
+struct core_key_info;
+/* *ret NULL: narrowed by nothing. */
+int key_row_scope(const struct key_row *row, struct key_scope **ret, struct err *err);
+void key_info(const struct key_row *row, struct core_key_info *ret);
+/* 0 becomes the default. */
+int list_limit(uint32_t *limit, struct err *err);
+/* What a look-up of the cursor gave: -ENOENT becomes "invalid_cursor". */
+int list_cursor(int r, struct err *err);
+
 /* ---- authorize.c: what arguments come to; all "scope_denied" ---- */
 
 /* "not_found" where the scope does not have the sandbox. */

@@ -32,8 +32,11 @@ struct core_limits {
 	int64_t disk_gb_min, disk_gb_max;
 	int64_t timeout_minutes_default, timeout_minutes_max; /* in total, extensions included */
 	int64_t sandboxes_per_account;
-	int64_t labels_max;	 /* per sandbox */
-	int64_t label_bytes_max; /* of a key or a value */
+	int64_t keys_per_account; /* that are good */
+	int64_t accounts_max;
+	int64_t key_overlap_seconds_max; /* of a text that was replaced */
+	int64_t labels_max;		 /* per sandbox */
+	int64_t label_bytes_max;	 /* of a key or a value */
 	int64_t exec_timeout_ms_default;
 	int64_t exec_running_max;      /* per sandbox */
 	int64_t exec_log_bytes;	       /* per stream, kept in the guest */

@@ -15,6 +15,7 @@ void rig_open(struct fixture *f)
 
 	assert_int_equal(core_new(&f->config, &f->core, NULL), 0);
 	assert_int_equal(file_read(path, 100, &key), 0);
+	principal_clear(&f->admin);
 	assert_int_equal(core_authenticate(f->core, key.data, key.len - 1, &f->admin, NULL), 0);
 }
 
@@ -46,6 +47,7 @@ int rig_teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	principal_clear(&f->admin);
 	core_free(f->core, 1000);
 	pool_free(f->config.pool);
 	loop_free(f->config.loop);

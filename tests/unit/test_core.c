@@ -60,6 +60,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	principal_clear(&f->admin);
 	core_free(f->core, 1000);
 	pool_free(f->config.pool);
 	loop_free(f->config.loop);
@@ -102,6 +103,7 @@ static void test_key_survives_a_restart(void **state)
 	assert_true(who.admin);
 	assert_true(str_starts(who.key_id, "key_"));
 	assert_true(str_starts(who.account_id, "acc_"));
+	principal_clear(&who);
 }
 
 static void test_wrong_keys(void **state)

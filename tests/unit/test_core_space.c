@@ -46,6 +46,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	principal_clear(&admin);
 	core_free(core, 1000);
 	pool_free(config.pool);
 	loop_free(config.loop);

@@ -78,6 +78,8 @@ static json_t *good_value(const struct op_arg *arg)
 	case ARG_STRING_LIST:
 	case ARG_RULES:
 		return json_pack("[s]", "value");
+	case ARG_OBJECT:
+		return json_object();
 	}
 	return NULL;
 }
@@ -165,7 +167,7 @@ static void check_types(const struct subject *s)
 	}
 	if (type != ARG_STRING)
 		refuse(s, json_string("hunter2"));
-	if (type != ARG_STRING_MAP)
+	if (type != ARG_STRING_MAP && type != ARG_OBJECT)
 		refuse(s, json_object());
 	if (type != ARG_BOOLEAN) {
 		refuse(s, json_true());
@@ -307,6 +309,28 @@ static void check_lists(const struct subject *s)
 		refuse(s, list_of(1, "-Bad Name"));
 }
 
+/* Each field is checked as an argument is, and named with the object that it is in. */
+static void check_objects(const struct subject *s)
+{
+	refuse(s, pair("no such field", json_integer(1)));
+	for (size_t i = 0; i < s->arg->n_fields; i++) {
+		const struct op_arg *field = &s->arg->fields[i];
+		_cleanup_json_ json_t *checked = NULL;
+		char full[96];
+		struct err err;
+
+		accept(s, pair(field->name, good_value(field)));
+		assert_int_equal(validate_with(s, pair(field->name, json_null()), &checked, &err),
+				 0);
+		assert_null(json_object_get(json_object_get(checked, s->arg->name), field->name));
+		refuse(s, pair(field->name, json_pack("[[]]")));
+		snprintf(full, sizeof(full), "\"%s.%s\"", s->arg->name, field->name);
+		assert_int_equal(validate_with(s, pair(field->name, json_pack("[[]]")), NULL, &err),
+				 -EINVAL);
+		assert_non_null(strstr(err.message, full));
+	}
+}
+
 /* null is a value of its own: it must reach the handler. */
 static void test_null_is_not_absent(void **state)
 {
@@ -342,6 +366,9 @@ static void check_arg(const struct subject *s)
 	case ARG_STRING_LIST:
 	case ARG_RULES:
 		check_lists(s);
+		break;
+	case ARG_OBJECT:
+		check_objects(s);
 		break;
 	case ARG_BOOLEAN:
 		break;

@@ -123,6 +123,7 @@ void rig_open(struct rig *rig)
 
 void rig_close(struct rig *rig)
 {
+	principal_clear(&rig->admin);
 	core_free(STEAL(rig->core), 5000);
 	pool_free(STEAL(rig->pool));
 	loop_free(STEAL(rig->loop));
