@@ -112,4 +112,5 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_network_ls, cli_command_network_rm, cli_command_network_join,
 	cli_command_network_leave, cli_command_image_build, cli_command_image_ls,
 	cli_command_image_rm, cli_command_mcp, cli_command_mcp_config, cli_command_init,
-	cli_command_doctor, cli_command_completion, cli_command_version, cli_command_help;
+	cli_command_usage, cli_command_account_grant, cli_command_doctor, cli_command_completion,
+	cli_command_version, cli_command_help;

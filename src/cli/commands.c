@@ -29,6 +29,8 @@ static const struct cli_command *const commands[] = {
 	&cli_command_network_rm,
 	&cli_command_network_join,
 	&cli_command_network_leave,
+	&cli_command_usage,
+	&cli_command_account_grant,
 	&cli_command_image_build,
 	&cli_command_image_ls,
 	&cli_command_image_rm,

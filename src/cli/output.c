@@ -111,8 +111,9 @@ int report_usage(const char *message, const char *hint)
 static bool is_limit(long status, const char *code)
 {
 	static const char *const codes[] = {
-		"quota_reached",  "limit_reached", "exec_limit", "files_limit",
-		"terminal_limit", "preview_limit", "disk_full",	 "no_credit",
+		"quota_reached", "limit_reached",  "exec_limit",
+		"files_limit",	 "terminal_limit", "preview_limit",
+		"disk_full",	 "no_credit",	   "spend_cap_reached",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)

@@ -65,6 +65,8 @@ static int insert_account(struct core *core, const struct account_row *account,
 	if (r == 0 && account->admin)
 		r = accounts_set_admin(&txn, account->id, err);
 	if (r == 0)
+		r = credit_open(core, &txn, account->id, false, err);
+	if (r == 0)
 		r = keys_insert(&txn, key, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }

@@ -304,6 +304,41 @@ int core_network_join(struct core *core, const struct principal *who, const char
 int core_network_leave(struct core *core, const struct principal *who, const char *network,
 		       const char *id, struct err *err);
 
+/* ---- credit ---- */
+
+#define CORE_GRANT_MAX 1000000000000000LL /* micro-credits: a billion credits */
+
+struct core_usage_request {
+	const char *account_id; /* NULL: the caller's; another's only for administrators */
+	uint32_t days;		/* with charges, the newest; 0: 30 */
+	uint32_t limit;		/* of keys, and of sandboxes, charged last; 0: 50 */
+};
+/* Balance, rate, when the credit ends, and what was spent by day, key and sandbox: as GET /v1/usage
+ * answers; owned by the caller. "account_not_found". */
+int core_usage(struct core *core, const struct principal *who, const struct core_usage_request *req,
+	       json_t **ret, struct err *err);
+
+struct core_ledger_request {
+	const char *account_id; /* as for core_usage */
+	int64_t after_id;
+	uint32_t limit; /* 1 … 1000; 0: 100 */
+};
+/* The account's entries, oldest first: {"items", "next_cursor"}. */
+int core_ledger(struct core *core, const struct principal *who,
+		const struct core_ledger_request *req, json_t **ret, struct err *err);
+
+struct core_grant_request {
+	const char *account_id;
+	int64_t microcredits;
+	const char *reference; /* the same reference is the same grant; NULL: none */
+	const char *note;      /* NULL: none */
+};
+/* [worker] Administrators. *ret is the entry. "account_not_found", "reference_conflict". */
+int core_grant(struct core *core, const struct principal *who, const struct core_grant_request *req,
+	       json_t **ret, struct err *err);
+/* [worker] Whether the ledger is right, for administrators: {"ok", "entries", "findings", …}. */
+int core_ledger_check(struct core *core, json_t **ret, struct err *err);
+
 /* ---- commands ---- */
 
 struct core_exec_request {

@@ -2,7 +2,7 @@
  * Creating a sandbox.
  *
  *   1 check      the request, the image, the host's free space: nothing has happened yet
- *   2 reserve    one transaction: quota, idempotency key, uid, the row (creating)
+ *   2 reserve    one transaction: quota, credit, idempotency key, uid, the row (creating)
  *   3 disk       the directory, and in it a copy of the template's disk, or of the snapshot's
  *   4 start      the VM, and the identity that its agent confirms; what stands ready has both files
  *                and VM, and gets the identity only

@@ -160,6 +160,30 @@ static void check_network(const struct core *core, json_t *checks)
 	add_check(checks, "network", ok, detail, fix);
 }
 
+static void check_ledger(struct core *core, json_t *checks)
+{
+	_cleanup_json_ json_t *ledger = NULL;
+	_cleanup_buf_ struct buf detail = BUF_INIT;
+	struct err err = ERR_INIT;
+	bool ok = false;
+
+	if (core_ledger_check(core, &ledger, &err) < 0) {
+		buf_append_str(&detail, err.message);
+	} else {
+		ok = json_get_bool(ledger, "ok", false);
+		buf_printf(&detail, "%lld entries, ",
+			   (long long)json_get_int(ledger, "entries", 0));
+		if (ok)
+			buf_append_str(&detail, "grants are balances and charges exactly");
+		else
+			buf_printf(&detail, "%lld findings: %s",
+				   (long long)json_get_int(ledger, "findings", 0),
+				   json_get_str(ledger, "first_finding", ""));
+	}
+	add_check(checks, "ledger", ok, buf_str(&detail),
+		  "keep a copy of skerry.db and report this: what is charged may be wrong");
+}
+
 static void check_images(struct core *core, json_t *checks)
 {
 	_cleanup_free_ struct image_info *images = NULL;
@@ -200,6 +224,7 @@ int core_doctor(struct core *core, json_t **ret, struct err *err)
 	check_program(checks, "mmdebstrap", "--version",
 		      "install mmdebstrap; it is needed to build images");
 	check_images(core, checks);
+	check_ledger(core, checks);
 	all = json_object();
 	json_put(all, "checks", checks);
 	json_put(all, "space", space);

@@ -25,6 +25,8 @@ const char *const event_type_names[] = {
 	[EVENT_NETWORK_LEFT] = "network_left",
 	[EVENT_EXEC_STARTED] = "exec_started",
 	[EVENT_EXEC_ENDED] = "exec_ended",
+	[EVENT_CREDIT_GRANTED] = "credit_granted",
+	[EVENT_CREDIT_EXHAUSTED] = "credit_exhausted",
 	[EVENT_EVENTS_LOST] = "events_lost",
 	[EVENT_TYPES] = NULL,
 };
@@ -96,6 +98,8 @@ int event_pausing(struct db_txn *txn, struct sandbox *sb, int64_t remaining_ms, 
 	json_t *data = json_object();
 
 	json_put_int(data, "remaining_ms", remaining_ms);
+	if (sb->unpaid)
+		json_put_str(data, "reason", "no_credit");
 	return write_of(txn, sb, EVENT_SANDBOX_PAUSING, data, err);
 }
 

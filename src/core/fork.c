@@ -1,7 +1,7 @@
 /*
  * Forking: many children from one moment of a source.
  *
- *   1 reserve    one transaction: quota and rows (creating) of all children
+ *   1 reserve    one transaction: quota, credit and rows (creating) of all children
  *   2 take       the source's state into STATE/forks/<name>; it stands still meanwhile, if it runs.
  *                The memory of one that runs is not written down: it goes from a buffer into the
  *                children
@@ -342,6 +342,7 @@ static void take_back(struct fork *f, const struct err *why)
 static void name_failure(struct err *err)
 {
 	const char *const kept[] = { "disk_full",	    "quota_reached",
+				     "no_credit",	    "spend_cap_reached",
 				     "limit_reached",	    "network_unavailable",
 				     "sandbox_not_running", "isolation_unavailable",
 				     "invalid_argument",    "snapshot_damaged",

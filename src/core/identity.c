@@ -60,6 +60,8 @@ static int insert_admin(struct core *core, struct key_row *key, struct err *err)
 	if (r == 0)
 		r = accounts_set_admin(&txn, key->account_id, err);
 	if (r == 0)
+		r = credit_open(core, &txn, key->account_id, true, err);
+	if (r == 0)
 		r = keys_insert(&txn, key, err);
 	return r < 0 ? r : db_commit(&txn, err);
 }

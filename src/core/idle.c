@@ -158,6 +158,8 @@ static void on_look(void *arg)
 	events_denied_look(core);
 	standby_look(core);
 	shrink_look(core);
+	meters_look(core);
+	credit_look(core);
 	loop_timer_set(core->idle_watch, now + LOOK_MS);
 }
 

@@ -20,6 +20,7 @@
 
 #include "agent/agent.h"
 #include "core/core.h"
+#include "core/credit.h"
 #include "core/events.h"
 #include "core/exec_defaults.h"
 #include "core/key_pass.h"
@@ -100,12 +101,17 @@ struct core {
 	_Atomic int64_t shrink_boottime_ms; /* not before */
 	atomic_bool recovered;		    /* what has no row is not swept any more */
 	atomic_bool stall_looking;
-	bool disk_was_low; /* of whoever has set stall_looking */
+	bool disk_was_low;		    /* of whoever has set stall_looking */
+	atomic_bool charging;		    /* a job of metering.c is under way */
+	atomic_bool credit_looking;	    /* one of credit.c is */
+	atomic_bool credit_changed;	    /* it is to look at once */
+	_Atomic int64_t credit_boottime_ms; /* else not before */
 
 	/* loop's thread */
 	struct loop_timer *housekeeping;
 	struct loop_timer *idle_watch;
 	struct loop_timer *stall_watch;
+	int64_t charge_boottime_ms; /* what runs is not charged before */
 	struct core_exec_call *calls;
 	uint64_t last_call_id;
 };
@@ -153,6 +159,7 @@ struct sandbox {
 	struct vmm_vm vm;
 	bool has_vm;
 	bool held;    /* commands frozen, CPUs stopped (saved.c) */
+	bool unpaid;  /* it is being paused for want of credit */
 	bool patient; /* its warden's deadline is not the sandbox's, while it is being saved */
 	_Atomic int64_t expires_boottime_ms; /* also read on the loop's thread */
 	int64_t expires_unix_ms;
@@ -165,11 +172,13 @@ struct sandbox {
 
 	struct sandbox_net net; /* its parts have guards of their own: net.h */
 
-	_Atomic int64_t used_boottime_ms;    /* when somebody last asked for something of it */
-	atomic_bool pause_asked;	     /* a job that pauses it is under way */
-	atomic_bool finish_asked;	     /* one that finishes a resume is */
-	_Atomic int64_t pause_not_before_ms; /* after one that failed */
-	_Atomic int64_t idle_not_before_ms;  /* it is known not to be idle until then */
+	_Atomic int64_t used_boottime_ms;	 /* when somebody last asked for something of it */
+	atomic_bool pause_asked;		 /* a job that pauses it is under way */
+	atomic_bool finish_asked;		 /* one that finishes a resume is */
+	_Atomic int64_t pause_not_before_ms;	 /* after one that failed */
+	_Atomic int64_t idle_not_before_ms;	 /* it is known not to be idle until then */
+	_Atomic int64_t unpaid_boottime_ms;	 /* since when it runs without credit, … */
+	_Atomic int64_t unpaid_seen_boottime_ms; /* … and when that was last seen; 0: never */
 
 	/* loop's thread */
 	struct agent *agent;
@@ -325,7 +334,8 @@ int reserve_quota(struct core *core, struct db_txn *txn, const char *account_id,
 void reserve_fill(const struct core *core, const struct principal *who, struct sandbox_row *row);
 /* Chooses the row's uid. */
 int reserve_uid(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
-/* Chooses the row's uid, unless it has one, and writes the row. */
+/* Chooses the row's uid, unless it has one, and writes the row with the hold on its account's
+ * credit. "no_credit", "spend_cap_reached". */
 int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, struct err *err);
 /* Gives an object what the row says; before anybody else can see it. */
 void reserve_bind(struct sandbox *sb, const struct sandbox_row *row);

@@ -8,7 +8,7 @@
  *   1 intent     the row is destroying, where a caller asked for the end
  *   2 end        the VM, its warden, its cgroups
  *   3 disk       its file goes first, so that a full disk has room for the next step
- *   4 tombstone  the row has ended, and the interval of the run
+ *   4 tombstone  the row has ended, and the run is charged to its end
  *   5 files      the directory
  *
  * After a crash or a failure it is called again, and does what is left: 2 finds nothing to end, and
@@ -82,7 +82,8 @@ void end_from_record(const struct record *record, int64_t now_unix_ms, struct sa
 
 /* ---- the end ---- */
 
-static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end, struct err *err)
+static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end,
+			   const struct run_end *run, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(sb->core->db, &txn, err);
@@ -92,7 +93,7 @@ static int write_tombstone(struct sandbox *sb, const struct sandbox_end *end, st
 	if (r == 0)
 		r = event_ended(&txn, sb, end, err);
 	if (r == 0)
-		r = intervals_end(&txn, sb->id, end->ended_unix_ms, err);
+		r = meter_end(&txn, sb, run, err);
 	if (r == 0)
 		r = sandbox_net_settle(sb, &txn, err);
 	if (r == 0)
@@ -135,7 +136,8 @@ int sandbox_end_vm(struct sandbox *sb, const char *reason, struct err *err)
 
 /* The record tells what became of a VM that ran. A creation that failed is told by who undoes it.
  */
-static void choose_end(struct sandbox *sb, struct sandbox_end *end, char reason[32], char text[256])
+static void choose_end(struct sandbox *sb, struct sandbox_end *end, struct run_end *run,
+		       char reason[32], char text[256])
 {
 	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
 	struct sandbox_end wanted;
@@ -148,8 +150,10 @@ static void choose_end(struct sandbox *sb, struct sandbox_end *end, char reason[
 	/* The end of a run is not the end of its sandbox. */
 	if (str_eq(record.reason, "paused") || str_eq(record.reason, "resume_failed"))
 		return;
+	*run = meter_end_of(sb, &record);
 	wanted = *end;
 	end_from_record(&record, clock_unix_ms(), end, reason, text);
+	run->unix_ms = end->ended_unix_ms;
 	if (record.cause == RECORD_ENDED && str_eq(reason, wanted.reason))
 		end->reason_text = wanted.reason_text; /* who ended it knows more about why */
 }
@@ -163,6 +167,7 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 		.reason = reason,
 		.reason_text = reason_text,
 	};
+	struct run_end run = { .unix_ms = end.ended_unix_ms };
 	char reason_storage[32], text_storage[256];
 	int r;
 
@@ -176,11 +181,11 @@ int sandbox_finish(struct sandbox *sb, enum sandbox_status status, const char *r
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "end the VM of sandbox '%s'", sb->id);
 	abort_point("destroy.ended");
-	choose_end(sb, &end, reason_storage, text_storage);
+	choose_end(sb, &end, &run, reason_storage, text_storage);
 	cut_off_with(sb, end.reason, end.reason_text);
 	unlink(sb->disk_path);
 	abort_point("destroy.disk");
-	r = write_tombstone(sb, &end, err);
+	r = write_tombstone(sb, &end, &run, err);
 	abort_point("destroy.tombstone");
 	if (r < 0)
 		return err_wrap(err, -EAGAIN, "write the tombstone of sandbox '%s'", sb->id);

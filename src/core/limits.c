@@ -63,6 +63,9 @@ static const struct number_limit numbers[] = {
 	LIMIT(events_days, 7, 1, 36500),
 	LIMIT(events_per_account, 100000, 1000, 100000000),
 	LIMIT(event_followers_per_account, 2000, 1, 1000000),
+	LIMIT(starting_credits, 500, 0, 1000000000),
+	LIMIT(credit_hold_seconds, 60, 0, 3600),
+	LIMIT(charge_interval_seconds, 60, 1, 3600),
 	LIMIT(idempotency_hours, 24, 1, 24 * 365),
 	LIMIT(create_deadline_ms, 60000, 1000, 60 * MINUTE_MS),
 	LIMIT(template_deadline_ms, 5 * MINUTE_MS, 10000, 60 * MINUTE_MS),
@@ -138,6 +141,7 @@ void core_limits_init(struct core_limits *limits)
 		str_copy((char *)limits + texts[i].offset, texts[i].size, texts[i].initial);
 	memcpy(limits->sizes, sizes, sizeof(sizes));
 	limits->n_sizes = ARRAY_SIZE(sizes);
+	core_prices_init(&limits->prices);
 }
 
 const struct core_size *core_limits_size(const struct core_limits *limits, const char *name)
@@ -277,7 +281,7 @@ int core_limits_check(const struct core_limits *l, struct err *err)
 				"size '%s' is outside the limits of vcpus, memory_mb or disk_gb",
 				s->name);
 	}
-	return 0;
+	return core_prices_check(l, err);
 }
 
 /* ---- showing ---- */

@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "core/prices.h"
 
 #define CORE_SIZES_MAX 16
 
@@ -52,6 +53,9 @@ struct core_limits {
 	int64_t events_days;	    /* that events are kept, and … */
 	int64_t events_per_account; /* … how many of them */
 	int64_t event_followers_per_account;
+	int64_t starting_credits;	 /* of a new account */
+	int64_t credit_hold_seconds;	 /* of running are kept aside for what is about to run */
+	int64_t charge_interval_seconds; /* what runs is charged this often, and at its end */
 	int64_t idempotency_hours;
 	int64_t create_deadline_ms; /* restore to answer; booting a template may take longer */
 	int64_t template_deadline_ms;
@@ -80,6 +84,8 @@ struct core_limits {
 	int64_t files_silence_ms;	   /* of a guest in the middle of one */
 	int64_t sandbox_uid_base;  /* each VMM runs under a uid of its own, chosen from here … */
 	int64_t sandbox_uid_count; /* … by this many; no one else on the host may use them */
+
+	struct core_prices prices; /* section [prices] */
 };
 
 void core_limits_init(struct core_limits *limits);

@@ -6,7 +6,7 @@
  *   3 save       devices and memory into a draft of DIR/pause
  *   4 seal       the draft becomes DIR/pause: from here on the state is kept, whatever happens
  *   5 end        the VM, its warden, its cgroups; the channel before, without its views
- *   6 done       the row is paused, the interval of the run is closed; its slot is given back
+ *   6 done       the row is paused, the run is charged to its end; its slot is given back
  *
  * A failure up to 4 takes it all back: the sandbox goes on, unharmed. After 4 there is no way back
  * but a resume; what fails then is tried again. The disk stays where it is: it is the sandbox's
@@ -19,6 +19,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -28,8 +29,8 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "snapshot/manifest.h"
 #include "snapshot/seal.h"
-#include "store/intervals.h"
 
 #define STILL_MAX_MS (10 * 60 * 1000) /* one whose lifetime is over is held that long */
 #define PAUSE_RESERVE_MB                                                                           \
@@ -65,7 +66,8 @@ static int write_pausing(struct sandbox *sb, int64_t remaining_ms, struct err *e
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(sb->core->db, &txn, err);
 
-	if (r == 0)
+	/* What is paused for want of credit is not lost for want of quota. */
+	if (r == 0 && !sb->unpaid)
 		r = check_paused_quota(sb->core, &txn, sb->account_id, err);
 	if (r == 0)
 		r = sandboxes_set_pausing(&txn, sb->id, remaining_ms, err);
@@ -107,31 +109,46 @@ static int save(struct sandbox *sb, const struct sandbox_row *row, struct err *e
 
 /* ---- 5 and 6 ---- */
 
-/* The grace costs its owner nothing. */
-static int64_t end_of_run(const struct sandbox *sb, const struct record *record, bool recorded)
+/* Of a pause that a daemon's death cut short the end came late: it stood still since it was sealed.
+ */
+static void end_at_seal(const struct sandbox *sb, struct run_end *end)
 {
-	int64_t end = record->frozen ? record->frozen_unix_ms
-		      : recorded     ? record->exit_unix_ms
-				     : clock_unix_ms();
+	_cleanup_free_ char *path = xasprintf("%s/" MANIFEST_NAME, sb->pause_dir);
+	int64_t sealed;
+	struct stat st;
 
-	int64_t expired = clock_unix_ms() + sb->expires_boottime_ms - clock_boottime_ms();
+	if (stat(path, &st) < 0)
+		return;
+	sealed = clock_boottime_ms() - clock_unix_ms() + st.st_mtim.tv_sec * 1000LL +
+		 st.st_mtim.tv_nsec / 1000000;
+	if (!end->boottime_ms || sealed < end->boottime_ms)
+		end->boottime_ms = sealed;
+}
 
-	return sb->pause_on_timeout && sb->expires_boottime_ms && end > expired ? expired : end;
+static struct run_end end_of_run(const struct sandbox *sb)
+{
+	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
+	struct record record = { 0 };
+	struct run_end end;
+
+	record_read(path, &record, NULL);
+	end = meter_end_of(sb, &record);
+	if (!sb->core->recovered)
+		end_at_seal(sb, &end);
+	end.unix_ms = clock_unix_ms();
+	return end;
 }
 
 static int write_paused(struct sandbox *sb, struct err *err)
 {
-	_cleanup_free_ char *path = xasprintf("%s/%s", sb->run_dir, VMM_RECORD_NAME);
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	int64_t now = clock_unix_ms();
-	struct record record = { 0 };
-	bool recorded = record_read(path, &record, NULL) == 0 && record.cause != RECORD_RUNNING;
+	const struct run_end end = end_of_run(sb);
 	int r = db_begin_write(sb->core->db, &txn, err);
 
 	if (r == 0)
-		r = intervals_end(&txn, sb->id, end_of_run(sb, &record, recorded), err);
+		r = meter_end(&txn, sb, &end, err);
 	if (r == 0)
-		r = sandboxes_set_paused(&txn, sb->id, now, err);
+		r = sandboxes_set_paused(&txn, sb->id, clock_unix_ms(), err);
 	if (r == 0)
 		r = event_paused(&txn, sb, err);
 	if (r == 0)

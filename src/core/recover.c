@@ -42,7 +42,6 @@
 #include "core/abort_point.h"
 #include "core/internal.h"
 #include "snapshot/seal.h"
-#include "store/intervals.h"
 
 #define CLOCK_TOLERANCE_MS 2000
 
@@ -88,7 +87,7 @@ static void finish(struct sandbox *sb, enum sandbox_status status, const char *r
 }
 
 /* A host that went down took the VMs along. When exactly is not known; it was before this boot
- * began, and at the latest at the deadline. */
+ * began, and at the latest at the deadline. Charged is what is known to have run. */
 static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
@@ -112,7 +111,7 @@ static void end_of_other_boot(struct sandbox *sb, const struct record *record)
 	if (r == 0)
 		r = event_ended(&txn, sb, &end, &err);
 	if (r == 0)
-		r = intervals_end(&txn, sb->id, end.ended_unix_ms, &err);
+		r = meter_end(&txn, sb, &(struct run_end){ .unix_ms = end.ended_unix_ms }, &err);
 	if (r == 0)
 		r = network_members_delete_all(&txn, sb->id, &err);
 	if (r == 0)

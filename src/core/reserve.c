@@ -126,6 +126,8 @@ int reserve_row(struct core *core, struct db_txn *txn, struct sandbox_row *row, 
 		labels[n++] = (struct sandbox_label){ name, json_string_value(value) };
 	}
 	r = sandboxes_insert(txn, row, labels, n, err);
+	if (r == 0)
+		r = meter_reserve(core, txn, row, row->generation, err);
 	return r < 0 ? r : event_created(txn, core, row, err);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Resuming.
  *
- *   1 reserve    quota, a slot of the network, and the row is resuming
+ *   1 reserve    quota, credit, a slot of the network, and the row is resuming
  *   2 check      the saved state is whole, and for this host's VMM and template
  *   3 start      the VM on the template's memory, filled with the difference, over the disk; its
  *                commands are frozen
@@ -49,6 +49,8 @@ static int write_resuming(struct sandbox *sb, struct sandbox_row *row, struct er
 		r = reserve_quota(sb->core, &txn, sb->account_id, 1, err);
 	if (r == 0)
 		r = sandboxes_move(&txn, sb->id, "paused", "resuming", err);
+	if (r == 0)
+		r = meter_reserve(sb->core, &txn, row, row->generation + 1, err);
 	if (r == 0 && row->has_slot)
 		r = slot_set_row(&txn, sb->id, row->slot, err);
 	if (r == 0)
@@ -66,6 +68,8 @@ static void write_paused_again(struct sandbox *sb)
 
 	if (r == 0)
 		r = sandboxes_move(&txn, sb->id, "resuming", "paused", &err);
+	if (r == 0)
+		r = meter_withdraw(&txn, sb->id, &err);
 	if (r == 0)
 		r = sandbox_net_settle(sb, &txn, &err);
 	if (r == 0)
@@ -225,11 +229,17 @@ void sandbox_resume_recover(struct sandbox *sb)
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = {
-		"disk_full",	       "limit_reached",	     "network_unavailable",
-		"quota_reached",       "sandbox_ended",	     "snapshot_damaged",
-		"snapshot_incomplete", "snapshot_not_found", "snapshot_version_mismatch"
-	};
+	const char *const kept[] = { "disk_full",
+				     "limit_reached",
+				     "network_unavailable",
+				     "quota_reached",
+				     "no_credit",
+				     "spend_cap_reached",
+				     "sandbox_ended",
+				     "snapshot_damaged",
+				     "snapshot_incomplete",
+				     "snapshot_not_found",
+				     "snapshot_version_mismatch" };
 
 	failure_name(err, "resume_failed", kept, ARRAY_SIZE(kept));
 }

@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "core/internal.h"
 #include "snapshot/delta.h"
-#include "store/intervals.h"
 
 int start_copy_disk(const char *from, const char *to, struct err *err)
 {
@@ -126,7 +125,7 @@ static int write_running(struct sandbox *sb, struct db_txn *txn, uint64_t genera
 		r = sandboxes_set_started(txn, sb->id, record.start_unix_ms, err);
 	if (r == 0)
 		r = event_running(txn, sb, generation, resumed, err);
-	return r < 0 ? r : intervals_begin(txn, sb->id, generation, record.start_unix_ms, err);
+	return r < 0 ? r : meter_begin(txn, sb, generation, err);
 }
 
 static int write_all_running(struct sandbox *const *all, size_t n, uint64_t generation,
@@ -153,5 +152,7 @@ int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, str
 		sandbox_set_status(all[i], SANDBOX_RUNNING);
 		sandbox_watch(all[i]);
 	}
+	if (r == 0)
+		credit_changed(all[0]->core);
 	return r;
 }

@@ -240,13 +240,15 @@ static void unknown_key(const char *section, const char *name, struct err *err)
 	}
 	if (str_eq(section, "limits"))
 		buf_append_str(&known, "the names that GET /v1/limits shows");
+	if (str_eq(section, "prices"))
+		buf_append_str(&known, "vcpu, memory_gb, disk_gb, size.NAME");
 	if (known.len)
 		err_set(err, -EINVAL, "unknown key '%s' in section [%s]; it has %s", name, section,
 			buf_str(&known));
 	else
 		err_set(err, -EINVAL,
-			"unknown section [%s]; there are [server], [limits], [vm], [network], "
-			"[images]",
+			"unknown section [%s]; there are [server], [limits], [prices], [vm], "
+			"[network], [images]",
 			section);
 }
 
@@ -269,6 +271,8 @@ static int set_key(struct options *options, const char *section, const char *nam
 		rc = set_network_key(options, name, value, err);
 	else if (str_eq(section, "limits"))
 		rc = core_limits_set(&options->limits, name, value, err);
+	else if (str_eq(section, "prices"))
+		rc = core_prices_set(&options->limits.prices, name, value, err);
 	if (rc == -ENOENT)
 		unknown_key(section, name, err);
 	return rc < 0 ? -EINVAL : 0;

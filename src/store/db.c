@@ -1,9 +1,10 @@
 /*
  * SQLite behind db.h.
  *
- * Two connections in WAL mode: the writer, whose mutex makes write transactions queue up in order
- * instead of spinning on SQLITE_BUSY, and the reader. synchronous=FULL syncs the log at every
- * commit. A directory is locked by its daemon before this opens, so that nobody else writes.
+ * Three connections in WAL mode: the writer, whose mutex makes write transactions queue up in order
+ * instead of spinning on SQLITE_BUSY, the reader, and one more for reading that takes long.
+ * synchronous=FULL syncs the log at every commit. A directory is locked by its daemon before this
+ * opens, so that nobody else writes.
  *
  * Compiling a statement takes longer than running most of ours. So each connection keeps those that
  * it ran last, by their text, and lends one to whoever asks for the same.
@@ -44,6 +45,7 @@ struct db {
 	char *path;
 	struct db_conn writer;
 	struct db_conn reader;
+	struct db_conn long_reader;
 };
 
 /* ---- errors ---- */
@@ -190,6 +192,11 @@ int db_begin_write(struct db *db, struct db_txn *ret, struct err *err)
 int db_begin_read(struct db *db, struct db_txn *ret, struct err *err)
 {
 	return conn_begin(&db->reader, "begin", ret, err);
+}
+
+int db_begin_long_read(struct db *db, struct db_txn *ret, struct err *err)
+{
+	return conn_begin(&db->long_reader, "begin", ret, err);
 }
 
 int db_commit(struct db_txn *txn, struct err *err)
@@ -446,9 +453,12 @@ int db_open(const char *path, struct db **ret, struct err *err)
 	db->path = xstrdup(path);
 	pthread_mutex_init(&db->writer.lock, NULL);
 	pthread_mutex_init(&db->reader.lock, NULL);
+	pthread_mutex_init(&db->long_reader.lock, NULL);
 	r = conn_open(&db->writer, path, err);
 	if (r == 0)
 		r = conn_open(&db->reader, path, err);
+	if (r == 0)
+		r = conn_open(&db->long_reader, path, err);
 	if (r == 0)
 		r = check_integrity(db, err);
 	if (r == 0)
@@ -463,10 +473,13 @@ void db_close(struct db *db)
 {
 	if (!db)
 		return;
+	drop_kept(&db->long_reader);
 	drop_kept(&db->reader);
 	drop_kept(&db->writer);
+	sqlite3_close(db->long_reader.sqlite);
 	sqlite3_close(db->reader.sqlite);
 	sqlite3_close(db->writer.sqlite); /* the last one folds the log into the database */
+	pthread_mutex_destroy(&db->long_reader.lock);
 	pthread_mutex_destroy(&db->reader.lock);
 	pthread_mutex_destroy(&db->writer.lock);
 	free(db->path);

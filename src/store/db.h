@@ -36,6 +36,9 @@ struct db_txn {
 
 int db_begin_write(struct db *db, struct db_txn *ret, struct err *err);
 int db_begin_read(struct db *db, struct db_txn *ret, struct err *err);
+/* The same for what reads for seconds: on a connection of its own, so that nobody who reads a few
+ * rows waits for it. */
+int db_begin_long_read(struct db *db, struct db_txn *ret, struct err *err);
 /* On failure nothing was changed, and the transaction has ended as well. */
 int db_commit(struct db_txn *txn, struct err *err);
 void db_rollback(struct db_txn *txn);
