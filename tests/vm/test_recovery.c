@@ -37,6 +37,7 @@ enum operation {
 	COMPRESS,
 	FORK,
 	SNAPSHOT,
+	CHARGE,
 	RECOVER,
 };
 
@@ -89,6 +90,8 @@ static const struct step life_steps[] = {
 	{ "destroy.disk", DESTROY, NOTHING, 0, 1, { "destroy.tombstone" } },
 	{ "destroy.tombstone", DESTROY, NOTHING, 0, 1, { "recover.rows", "recover.orphans" } },
 	{ "destroy.intent", DESTROY_PAUSED, NOTHING, 0, 1, { "destroy.disk" } },
+
+	{ "meters.charged", CHARGE, RUNNING, 0, 0, { "recover.row" } },
 };
 
 static const struct step pause_steps[] = {
@@ -232,6 +235,9 @@ static void operate(enum operation operation, const char *id)
 		take_snapshot(id);
 		core_snapshot_remove(rig.core, &rig.admin, "kept", NULL);
 		break;
+	case CHARGE:
+		meters_charge(rig.core, NULL);
+		break;
 	case RECOVER: /* has begun with opening; a job may do the rest */
 		poll(NULL, 0, JOB_WAIT_MS);
 		break;
@@ -302,6 +308,7 @@ static void prepare(enum operation operation, char id[SANDBOX_ID_SIZE])
 	case PAUSE:
 	case FORK:
 	case SNAPSHOT:
+	case CHARGE:
 		make_busy(id);
 		break;
 	case DESTROY_PAUSED:

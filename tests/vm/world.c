@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "events_check.h"
+#include "store/ledger_check.h"
 
 #define SETTLE_MS 20000
 #define FILE_MAX  (1u << 20)
@@ -220,7 +221,8 @@ static void add_all_groups(struct world *world, const struct rig *rig)
 
 static bool differs_by_run(const char *column)
 {
-	static const char *const names[] = { "uid", "machine_id", "bytes", "remaining_ms" };
+	static const char *const names[] = { "uid",	     "machine_id",	"bytes",
+					     "remaining_ms", "run_boottime_ms", "charged" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		if (str_eq(column, names[i]))
@@ -268,6 +270,19 @@ static void add_table(struct world *world, struct db_txn *txn, const char *table
 		add(world, db_column_text(&rows, 0));
 }
 
+/* History, which grows: events_check and ledger_check have what is true of it. */
+static bool is_history(const char *table)
+{
+	static const char *const names[] = { "events", "event_sequences", "ledger_entries",
+					     "usage_totals", "wallets" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (str_eq(table, names[i]))
+			return true;
+	}
+	return false;
+}
+
 static void add_rows(struct world *world, const struct rig *rig)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
@@ -280,8 +295,7 @@ static void add_rows(struct world *world, const struct rig *rig)
 	while (db_step(&tables, NULL) == 1) {
 		const char *table = db_column_text(&tables, 0);
 
-		/* History, which grows: events_check has what is true of it. */
-		if (!str_eq(table, "events") && !str_eq(table, "event_sequences"))
+		if (!is_history(table))
 			add_table(world, &txn, table);
 	}
 }
@@ -297,6 +311,17 @@ void world_take(struct rig *rig, struct world *ret)
 	add_all_groups(ret, rig);
 	add_rows(ret, rig);
 	sort(ret);
+}
+
+static void check_history(struct rig *rig)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	struct ledger_findings findings;
+
+	events_check(rig);
+	assert_int_equal(db_begin_long_read(rig->core->db, &txn, NULL), 0);
+	assert_int_equal(ledger_check(&txn, &findings, NULL), 0);
+	assert_string_equal(findings.first, "");
 }
 
 /* What is in one and not in the other; both are sorted. */
@@ -336,7 +361,7 @@ void world_expect(struct rig *rig, const struct world *expected, const char *aft
 		poll(NULL, 0, 50);
 	}
 	world_clear(&found);
-	events_check(rig);
+	check_history(rig);
 }
 
 void world_bury(struct rig *rig, size_t n, const char *status, const char *reason)
@@ -351,7 +376,7 @@ void world_bury(struct rig *rig, size_t n, const char *status, const char *reaso
 	size_t n_rows = 0, ended = 0;
 	int64_t deleted = 0;
 
-	events_check(rig);
+	check_history(rig);
 	assert_int_equal(db_begin_write(rig->core->db, &txn, NULL), 0);
 	assert_int_equal(sandboxes_list(&txn, &filter, &rows, &n_rows, NULL), 0);
 	for (size_t i = 0; i < n_rows; i++) {
