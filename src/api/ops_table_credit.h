@@ -17,14 +17,14 @@ static const struct op_result_field prices_results[] = {
 	{ "starting_credits", INTEGER, "Of a new account", false, false },
 };
 
-#define ACCOUNT_ARG                                                                                \
+#define USAGE_ACCOUNT_ARG                                                                          \
 	{                                                                                          \
 		.name = "account_id", .type = ARG_STRING, .min = 1, .max = 64,                     \
 		.description = "Of this account instead of your own: administrators"               \
 	}
 
 static const struct op_arg usage_args[] = {
-	ACCOUNT_ARG,
+	USAGE_ACCOUNT_ARG,
 	{ .name = "days",
 	  .type = ARG_INTEGER,
 	  .min = 1,
@@ -60,7 +60,7 @@ static const struct op_result_field usage_results[] = {
 };
 
 static const struct op_arg ledger_args[] = {
-	ACCOUNT_ARG,
+	USAGE_ACCOUNT_ARG,
 	{ .name = "cursor",
 	  .type = ARG_INTEGER,
 	  .min = 0,
