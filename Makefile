@@ -13,6 +13,7 @@ help: ## list these commands
 demo: build ## see an agent's whole session: create, work, destroy
 	@BUILD=$(BUILD) scripts/node demo/run.mjs
 
+test: MESON_OPTIONS += -Dwerror=true
 test: build ## run all tests (some minutes; needs root for the virtual machines)
 	@BUILD=$(BUILD) tests/run
 
@@ -39,4 +40,4 @@ setup:
 	@scripts/setup
 
 configure: setup
-	@test -f $(BUILD)/build.ninja || meson setup $(BUILD)
+	@test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) $(BUILD)
