@@ -63,6 +63,42 @@ const char *clock_rfc3339(int64_t unix_ms, char out[CLOCK_RFC3339_SIZE])
 	return out;
 }
 
+static int number_of(const char *digits, size_t n)
+{
+	int value = 0;
+
+	for (size_t i = 0; i < n; i++)
+		value = value * 10 + (digits[i] - '0');
+	return value;
+}
+
+int clock_parse_rfc3339(const char *text, int64_t *ret_unix_ms)
+{
+	static const char form[] = "0000-00-00T00:00:00.000Z";
+	char again[CLOCK_RFC3339_SIZE];
+	struct tm tm = { 0 };
+	int64_t unix_ms;
+
+	if (strlen(text) != sizeof(form) - 1)
+		return -EINVAL;
+	for (size_t i = 0; form[i]; i++) {
+		if (form[i] != '0' ? text[i] != form[i] : text[i] < '0' || text[i] > '9')
+			return -EINVAL;
+	}
+	tm.tm_year = number_of(text, 4) - 1900;
+	tm.tm_mon = number_of(text + 5, 2) - 1;
+	tm.tm_mday = number_of(text + 8, 2);
+	tm.tm_hour = number_of(text + 11, 2);
+	tm.tm_min = number_of(text + 14, 2);
+	tm.tm_sec = number_of(text + 17, 2);
+	unix_ms = (int64_t)timegm(&tm) * 1000 + number_of(text + 20, 3);
+	/* timegm makes another day of the 31st of February. */
+	if (strcmp(clock_rfc3339(unix_ms, again), text) != 0)
+		return -EINVAL;
+	*ret_unix_ms = unix_ms;
+	return 0;
+}
+
 int clock_remaining_ms(int64_t deadline_boottime_ms)
 {
 	int64_t now = clock_boottime_ms();

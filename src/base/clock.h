@@ -13,6 +13,8 @@ int64_t clock_unix_ms(void);
 #define CLOCK_RFC3339_SIZE 32
 /* "2026-11-30T04:01:00.123Z"; returns out. */
 const char *clock_rfc3339(int64_t unix_ms, char out[CLOCK_RFC3339_SIZE]);
+/* The same text back, in exactly that form: -EINVAL for any other. */
+int clock_parse_rfc3339(const char *text, int64_t *ret_unix_ms);
 
 /* Milliseconds from now to the deadline, clamped to 0 … INT_MAX, for poll(2). */
 int clock_remaining_ms(int64_t deadline_boottime_ms);

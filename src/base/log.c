@@ -20,6 +20,8 @@
 #define LINE_SIZE 8192
 #define CUT_MARK  "...\n"
 
+#define REQUEST_ID_MAX 64
+
 static const struct {
 	const char *name;
 	int syslog_priority;
@@ -32,6 +34,8 @@ static const struct {
 
 static enum log_level min_level = LOG_LVL_INFO;
 static bool to_journal;
+/* Of the request that a thread works for. */
+static _Thread_local char request_id[REQUEST_ID_MAX + 1];
 
 /* systemd sets JOURNAL_STREAM to "device:inode" of the stream it made; it is inherited, so it says
  * something about our stderr only where that is the same file. */
@@ -147,9 +151,21 @@ void log_write(enum log_level level, const char *message, const char *fields, ..
 		if (line.used == before + 1) /* there were none after all */
 			line.used = before;
 	}
+	if (request_id[0])
+		line_printf(&line, " request=%s", request_id);
 	line_end(&line);
 	do {
 		n = write(STDERR_FILENO, line.text, line.used);
 	} while (n < 0 && errno == EINTR);
 	errno = saved_errno;
+}
+
+void log_request_begin(const char *id)
+{
+	str_copy(request_id, sizeof(request_id), id);
+}
+
+void log_request_end(void)
+{
+	request_id[0] = '\0';
 }

@@ -25,3 +25,8 @@ void log_write(enum log_level level, const char *message, const char *fields, ..
 #define log_info(message, ...)	log_write(LOG_LVL_INFO, message, __VA_ARGS__)
 #define log_warn(message, ...)	log_write(LOG_LVL_WARN, message, __VA_ARGS__)
 #define log_error(message, ...) log_write(LOG_LVL_ERROR, message, __VA_ARGS__)
+
+/* What this thread logs until log_request_end is about a request: its id (copied, at most 64
+ * characters; "": none) goes into every line. */
+void log_request_begin(const char *id);
+void log_request_end(void);

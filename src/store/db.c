@@ -13,10 +13,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -409,10 +411,10 @@ static int apply_migration(struct db_txn *txn, const struct db_migration *migrat
 }
 
 /* All missing migrations in one transaction: the schema is of one version or of the other. */
-static int migrate(struct db *db, struct err *err)
+static int migrate(struct db *db, const struct db_options *options, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	int64_t newest = db_migrations[db_n_migrations - 1].version;
+	int64_t newest = options->migrations[options->n_migrations - 1].version;
 	int64_t version = 0;
 	int r = db_begin_write(db, &txn, err);
 
@@ -432,20 +434,41 @@ static int migrate(struct db *db, struct err *err)
 		err_hint(err, "run the version of Skerry that wrote it, or a later one");
 		return -EPROTO;
 	}
-	for (size_t i = 0; i < db_n_migrations; i++) {
-		if (db_migrations[i].version <= version)
+	for (size_t i = 0; i < options->n_migrations; i++) {
+		if (options->migrations[i].version <= version)
 			continue;
-		r = apply_migration(&txn, &db_migrations[i], err);
+		r = apply_migration(&txn, &options->migrations[i], err);
 		if (r < 0)
 			return r;
-		log_info("database migrated", "migration=%s", db_migrations[i].name);
+		log_info("database migrated", "migration=%s", options->migrations[i].name);
 	}
 	return db_commit(&txn, err);
+}
+
+/* Blocks for the log beyond its end, which it keeps as long as the database is open: what is
+ * written next needs none of the disk's. No file system has to be able to. */
+static void reserve(const char *path, size_t bytes)
+{
+	_cleanup_free_ char *log_path = xasprintf("%s-wal", path);
+	_cleanup_close_ int fd = open(log_path, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) < 0)
+		log_debug("no room can be set aside for a database", "path=%s reason=\"%s\"", path,
+			  strerror(errno));
 }
 
 DEFINE_CLEANUP(struct db *, db_closep, db_close);
 
 int db_open(const char *path, struct db **ret, struct err *err)
+{
+	const struct db_options options = { .migrations = db_migrations,
+					    .n_migrations = db_n_migrations };
+
+	return db_open_with(path, &options, ret, err);
+}
+
+int db_open_with(const char *path, const struct db_options *options, struct db **ret,
+		 struct err *err)
 {
 	_cleanup_(db_closep) struct db *db = xcalloc(1, sizeof(*db));
 	int r;
@@ -459,12 +482,14 @@ int db_open(const char *path, struct db **ret, struct err *err)
 		r = conn_open(&db->reader, path, err);
 	if (r == 0)
 		r = conn_open(&db->long_reader, path, err);
-	if (r == 0)
+	if (r == 0 && !options->unchecked)
 		r = check_integrity(db, err);
 	if (r == 0)
-		r = migrate(db, err);
+		r = migrate(db, options, err);
 	if (r < 0)
 		return err_wrap(err, r, "database '%s'", path);
+	if (options->reserved_bytes)
+		reserve(path, options->reserved_bytes);
 	*ret = STEAL(db);
 	return 0;
 }

@@ -12,16 +12,28 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 
 struct db;
+struct db_migration;
 
 /* Opens or makes the database, checks its integrity and applies the migrations that are missing.
  * -EUCLEAN ("database_damaged"), -EPROTO ("database_too_new": written by a later version). */
 int db_open(const char *path, struct db **ret, struct err *err);
+
+/* One that has another schema than the product's. */
+struct db_options {
+	const struct db_migration *migrations;
+	size_t n_migrations;
+	size_t reserved_bytes; /* of the disk, kept for its log */
+	bool unchecked;	       /* its integrity is not checked as a whole */
+};
+int db_open_with(const char *path, const struct db_options *options, struct db **ret,
+		 struct err *err);
 void db_close(struct db *db); /* no transaction may be open; NULL is fine */
 
 /* ---- transactions: rolled back at the end of their scope unless committed ---- */

@@ -14,3 +14,6 @@ struct db_migration {
 
 extern const struct db_migration db_migrations[];
 extern const size_t db_n_migrations;
+/* Of the audit's own database: the files in audit_migrations/. */
+extern const struct db_migration audit_migrations[];
+extern const size_t audit_n_migrations;
