@@ -36,12 +36,14 @@ struct download {
 static void download_free(struct download *d)
 {
 	core_transfer_close(d->transfer);
+	op_call_leave(&d->rc->call, NULL, NULL, NULL); /* unless fail has said more */
 	rest_call_free(d->rc);
 	free(d);
 }
 
 static void fail(struct download *d, const struct err *err)
 {
+	op_call_leave(&d->rc->call, err, NULL, NULL);
 	if (d->answer)
 		http_stream_cut(d->answer);
 	else
@@ -264,6 +266,7 @@ void files_download(struct rest_call *rc, enum file_op op)
 	if (core_transfer_open(rc->call.core, &rc->call.who, json_get_str(rc->call.args, "id", ""),
 			       files_user(&rc->call), &request, WINDOW_BYTES, &events, d,
 			       &err) < 0) {
+		op_call_leave(&rc->call, &err, NULL, NULL);
 		problem_respond(rc->req, &err);
 		download_free(d);
 	}

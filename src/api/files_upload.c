@@ -43,6 +43,7 @@ static void on_gone(void *arg)
 	struct err err = ERR_INIT;
 
 	err_code(&err, -ECANCELED, "cancelled", "the client went away");
+	op_call_leave(&u->rc->call, &err, NULL, NULL);
 	problem_respond(u->rc->req, &err);
 	upload_free(u);
 }
@@ -108,6 +109,7 @@ static void on_ended(void *arg, const struct err *err)
 	struct upload *u = arg;
 	struct buf body = BUF_INIT;
 
+	op_call_leave(&u->rc->call, err, NULL, NULL);
 	if (err) {
 		files_refuse(u->rc->call.core, u->rc->req, err);
 	} else {
@@ -167,6 +169,7 @@ void files_upload(struct rest_call *rc, enum file_op op)
 				       json_get_str(rc->call.args, "id", ""), files_user(&rc->call),
 				       &request, RECORD_BYTES, &events, u, &err);
 	if (r < 0) {
+		op_call_leave(&rc->call, &err, NULL, NULL);
 		files_refuse(rc->call.core, rc->req, &err);
 		upload_free(u);
 	}

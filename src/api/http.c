@@ -252,6 +252,28 @@ int http_server_new(const struct http_config *config, struct http_server **ret, 
 	return 0;
 }
 
+void http_server_counts(struct http_server *server, struct http_counts *ret)
+{
+	const struct http_conn *conn;
+	const struct http_request *req;
+	const struct http_stream *stream;
+
+	pthread_mutex_lock(&server->lock);
+	*ret = server->counts;
+	LIST_FOREACH(conn, &server->conns, link)
+		ret->connections++;
+	LIST_FOREACH(req, &server->active, active_link)
+		ret->under_way++;
+	TAILQ_FOREACH(stream, &server->streams, link)
+		ret->streams++;
+	pthread_mutex_unlock(&server->lock);
+}
+
+const struct metrics_histogram *http_server_seconds(const struct http_server *server)
+{
+	return &server->seconds;
+}
+
 uint16_t http_server_port(const struct http_server *server)
 {
 	return server->port;

@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/metrics.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
 
@@ -64,6 +65,18 @@ int http_listen(const char *address, uint16_t port, int *ret_fd, struct err *err
 /* -EADDRINUSE (code "address_in_use") and the like with the address in err. */
 int http_server_new(const struct http_config *config, struct http_server **ret, struct err *err);
 uint16_t http_server_port(const struct http_server *server);
+
+/* What a server has done so far, and does now. Any thread. */
+struct http_counts {
+	uint64_t requests[6]; /* by the first digit of the status; [0]: without an answer */
+	uint64_t incomplete;  /* the client left before the answer had left */
+	size_t connections;   /* open */
+	size_t under_way;     /* requests that a handler has, streams among them */
+	size_t streams;	      /* open */
+};
+void http_server_counts(struct http_server *server, struct http_counts *ret);
+/* How long requests took; streams are not among them. */
+const struct metrics_histogram *http_server_seconds(const struct http_server *server);
 /* Stops accepting, tells every request under way that its client is gone, waits up to grace_ms for
  * their answers (which still reach the clients), closes every connection. Handlers that are late
  * may still answer, to nobody. NULL is fine. Not on the loop's thread. */

@@ -124,6 +124,8 @@ struct http_server {
 
 	pthread_mutex_t lock;
 	pthread_cond_t all_answered;
+	struct http_counts counts;
+	struct metrics_histogram seconds;
 	LIST_HEAD(, http_conn) conns;
 	LIST_HEAD(, http_request) active; /* handed to the handler and not answered to the end */
 	TAILQ_HEAD(, http_stream) streams;

@@ -495,6 +495,19 @@ static void write_access_log(const struct http_request *req, bool complete)
 		  req->log_fields);
 }
 
+static void count_request(const struct http_request *req, bool complete)
+{
+	struct http_server *server = req->server;
+	const unsigned int class = req->status / 100 < 6 ? req->status / 100 : 0;
+
+	pthread_mutex_lock(&server->lock);
+	server->counts.requests[class]++;
+	server->counts.incomplete += !complete;
+	pthread_mutex_unlock(&server->lock);
+	if (!req->stream)
+		metrics_observe(&server->seconds, (clock_boottime_ms() - req->started_ms) * 1000);
+}
+
 void http_request_completed(void *arg, struct MHD_Connection *mhd, void **context,
 			    enum MHD_RequestTerminationCode code)
 {
@@ -515,6 +528,7 @@ void http_request_completed(void *arg, struct MHD_Connection *mhd, void **contex
 	pthread_mutex_unlock(&req->lock);
 	if (req->status)
 		write_access_log(req, complete);
+	count_request(req, complete);
 	leave_active(req);
 	http_request_unref(req);
 }

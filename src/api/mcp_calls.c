@@ -22,6 +22,7 @@
 
 #include "api/mcp_follow.h"
 #include "api/mcp_tools.h"
+#include "api/ops_audit.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -175,10 +176,13 @@ static void destroy_one(const struct mcp_call *call, const struct op_call *op, c
 	const char *id = json_get_str(made, "id", NULL);
 	struct sandbox_info info = { 0 };
 	struct err err = ERR_INIT;
+	int rc;
 
 	if (!id)
 		return;
-	if (core_destroy(op->core, &call->caller.who, id, &info, &err) < 0)
+	rc = core_destroy(op->core, &call->caller.who, id, &info, &err);
+	ops_audit_note(op, ops_find("destroy_sandbox"), id, rc < 0 ? &err : NULL);
+	if (rc < 0)
 		log_warn("sandbox of a cancelled call not destroyed",
 			 "sandbox=%s request=%s reason=\"%s\"", id, op->request_id, err.message);
 	else
@@ -297,6 +301,7 @@ static void run_step(struct mcp_call *call, const struct op *op, json_t *args,
 		     request_id);
 	str_copy(step->op.origin, sizeof(step->op.origin), call->caller.origin);
 	step->op.preview_domain = call->caller.preview_domain;
+	str_copy(step->op.peer, sizeof(step->op.peer), call->caller.peer);
 	step->op.pool = call->calls->pool;
 	step->op.args = args;
 	step->op.finished = step_finished;

@@ -16,6 +16,7 @@ struct mcp_calls;
 struct mcp_caller {
 	struct principal who;
 	char client[128]; /* peer and user agent */
+	char peer[OP_PEER_SIZE];
 	char origin[OP_ORIGIN_SIZE];
 	const struct preview_domain *preview_domain;
 	const char *request_id;

@@ -121,6 +121,7 @@ struct op {
 enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
 
 #define OP_REQUEST_ID_SIZE 65
+#define OP_PEER_SIZE	   64
 #define OP_ORIGIN_SIZE	   272 /* scheme, and the longest Host */
 
 struct preview_domain;
@@ -134,6 +135,7 @@ struct op_call {
 	struct principal who;
 	enum op_surface surface;
 	char request_id[OP_REQUEST_ID_SIZE];
+	char peer[OP_PEER_SIZE]; /* the caller's address; set by the surface */
 	/* Where the caller reaches this server ("http://127.0.0.1:7171"), and its previews (NULL:
 	 * there); set by the surface. */
 	char origin[OP_ORIGIN_SIZE];
@@ -160,6 +162,10 @@ struct op_call {
 
 	/* private to ops.c */
 	bool authorized;
+	struct core_audit_entry *audit; /* it is noted that it began, and not yet how it ended */
+	int64_t began_boottime_us;
+	bool entered; /* and not left: op_call_leave counts once */
+	bool waits;   /* the handler has returned before the outcome */
 	pthread_mutex_t lock;
 	bool returned, outcome, cancelled, cancelling;
 	struct err failure; /* num 0: none */
@@ -169,11 +175,19 @@ void op_call_init(struct op_call *call, const struct op *op, struct core *core,
 		  const struct principal *who, enum op_surface surface, const char *request_id);
 void op_call_clear(struct op_call *call); /* frees args and result */
 /* Whether who calls may do this, with the arguments that were checked: the one place where every
- * surface asks the core. op_call_run does it first; a surface that takes a call past that (streams,
- * bytes, terminals) does it itself. Once a call. */
+ * surface asks the core. op_call_enter does it first. Once a call; a refusal is in the audit. */
 int op_call_authorize(struct op_call *call, struct err *err);
-/* [worker] Asks whether it may be done, runs the handler; finished is called here when nothing is
- * left to wait for, else later. The call may be gone when this returns. */
+/* Which sandbox it is about, as its arguments say; NULL: none, or those that it finds. */
+const char *op_call_sandbox(const struct op_call *call);
+/* [worker] What comes before every operation: whether the caller may, and that it begins, for the
+ * audit. op_call_run does it; calls that go another way (streams, bytes, terminals) do it
+ * themselves, and say with op_call_leave how they ended: before their answer, on any thread. */
+int op_call_enter(struct op_call *call, struct err *err);
+/* then (may be NULL): when it may be answered; at once, or later on the loop's thread. */
+void op_call_leave(struct op_call *call, const struct err *err, void (*then)(void *arg), void *arg);
+
+/* [worker] Enters, runs the handler; finished is called here when nothing is left to wait
+ * for, else later. The call may be gone when this returns. */
 void op_call_run(struct op_call *call);
 /* Any thread, also while the handler runs; not after finished was called (the caller sees to that;
  * finished may be called within). The caller went away: finished follows with -ECANCELED

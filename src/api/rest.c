@@ -25,9 +25,12 @@
 #define IDEMPOTENCY_KEY_MAX 255
 #define PROGRESS_EVERY_MS   100
 
+typedef void (*serve_fn)(struct rest_call *rc);
+
 struct rest {
 	struct rest_config config;
 	struct preview_config preview;
+	struct rest_status status;
 	struct buf openapi;
 };
 
@@ -43,8 +46,17 @@ struct rest *rest_new(const struct rest_config *config)
 		.allowed_hosts = config->allowed_hosts,
 		.domain = config->preview_domain,
 	};
+	rest->status = (struct rest_status){
+		.core = config->core,
+		.metrics_open = config->metrics_open,
+	};
 	json_write(openapi, &rest->openapi);
 	return rest;
+}
+
+void rest_set_server(struct rest *rest, struct http_server *server)
+{
+	rest->status.server = server;
 }
 
 void rest_free(struct rest *rest)
@@ -186,14 +198,57 @@ static int prepare_call(struct rest_call *rc, const struct route *route, struct 
 				      &rc->call.args, err);
 	if (result == 0)
 		result = read_idempotency_key(rc, err);
-	if (result == 0)
-		result = op_call_authorize(&rc->call, err);
 	return result;
+}
+
+/* ---- operations that are no calls: bytes, streams, terminals ---- */
+
+static void serve_terminal(struct rest_call *rc)
+{
+	terminal_serve(rc, rc->rest->config.loop);
+}
+
+/* NULL: it is a call. */
+static serve_fn server_of(const struct rest_call *rc)
+{
+	static const struct {
+		const char *op;
+		bool as_stream; /* only where one is accepted */
+		serve_fn serve;
+	} servers[] = {
+		{ "open_terminal", false, serve_terminal },
+		{ "export_audit", false, rest_export_audit },
+		{ "exec", true, rest_stream_exec },
+		{ "exec_wait", true, rest_stream_exec },
+		{ "list_events", true, rest_stream_events },
+		{ "list_audit", true, rest_stream_audit },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(servers); i++) {
+		if (str_eq(rc->call.op->name, servers[i].op) &&
+		    (rc->accepts_stream || !servers[i].as_stream))
+			return servers[i].serve;
+	}
+	return rc->call.op->bytes ? files_serve : NULL;
+}
+
+static void serve_otherwise(struct rest *rest, struct rest_call *rc, serve_fn serve)
+{
+	struct err err = ERR_INIT;
+
+	rc->rest = rest;
+	if (op_call_enter(&rc->call, &err) < 0) {
+		files_refuse(rest->config.core, rc->req, &err);
+		rest_call_free(rc);
+		return;
+	}
+	serve(rc);
 }
 
 static void run_op(struct rest *rest, struct http_request *req, const struct route *route)
 {
 	struct err err = ERR_INIT;
+	serve_fn serve;
 	_cleanup_principal_ struct principal who = { 0 };
 	struct rest_call *rc;
 	const char *sandbox;
@@ -210,6 +265,7 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	rc = xcalloc(1, sizeof(*rc));
 	op_call_init(&rc->call, route->op, rest->config.core, &who, OP_SURFACE_REST,
 		     http_request_id(req));
+	str_copy(rc->call.peer, sizeof(rc->call.peer), http_peer(req));
 	rc->req = req;
 	auth_own_origin(req, rc->call.origin);
 	rc->call.preview_domain = rest->config.preview_domain;
@@ -221,21 +277,10 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 		rest_call_free(rc);
 		return;
 	}
-	if (route->op->bytes) {
-		files_serve(rc);
-		return;
-	}
-	if (is_terminal) {
-		terminal_serve(rc, rest->config.loop);
-		return;
-	}
 	rc->accepts_stream = route->op->streams && rest_accepts_stream(http_header(req, "Accept"));
-	if (rc->accepts_stream && str_starts(route->op->name, "exec")) {
-		rest_stream_exec(rc);
-		return;
-	}
-	if (rc->accepts_stream && str_eq(route->op->name, "list_events")) {
-		rest_stream_events(rc);
+	serve = server_of(rc);
+	if (serve) {
+		serve_otherwise(rest, rc, serve);
 		return;
 	}
 	if (rc->accepts_stream)
@@ -278,7 +323,13 @@ static bool is_oauth_probe(const char *path)
 
 static bool is_health(const char *path)
 {
-	return str_eq(path, "/healthz") || str_eq(path, "/readyz");
+	return str_eq(path, "/healthz");
+}
+
+static bool is_fixed(const char *path)
+{
+	return is_health(path) || str_eq(path, "/readyz") || str_eq(path, "/metrics") ||
+	       str_eq(path, "/openapi.json");
 }
 
 static bool handle_fixed(struct rest *rest, struct http_request *req)
@@ -291,10 +342,12 @@ static bool handle_fixed(struct rest *rest, struct http_request *req)
 		respond_unknown(req);
 		return true;
 	}
-	if (!is_health(path) && !str_eq(path, "/openapi.json"))
+	if (!is_fixed(path))
 		return false;
 	if (!is_get)
 		respond_not_allowed(req, "GET, HEAD, OPTIONS");
+	else if (rest_status_handle(&rest->status, req))
+		return true;
 	else if (is_health(path))
 		respond_text(req, "application/json", ok, sizeof(ok) - 1);
 	else

@@ -1,7 +1,7 @@
 /*
  * The REST surface, and the router in front of every surface: Host and Origin, the fixed routes
- * (/healthz, /readyz, /openapi.json, /.well-known), /mcp, /v1 from the operations table, and
- * previews of what sandboxes serve.
+ * (/healthz, /readyz, /metrics, /openapi.json, /.well-known), /mcp, /v1 from the operations table,
+ * and previews of what sandboxes serve.
  */
 #pragma once
 
@@ -20,10 +20,13 @@ struct rest_config {
 	http_handler_fn mcp;	/* for /mcp and /mcp/ */
 	void *mcp_arg;
 	const struct preview_domain *preview_domain; /* borrowed; NULL: none */
+	bool metrics_open;			     /* /metrics takes no key */
 };
 
 struct rest *rest_new(const struct rest_config *config);
 void rest_free(struct rest *rest); /* after the HTTP server; NULL is fine */
+/* Whose figures /metrics has; before it is asked for them. */
+void rest_set_server(struct rest *rest, struct http_server *server);
 
 /* [worker] The server's handler; arg is the struct rest. */
 void rest_handle(void *arg, struct http_request *req);

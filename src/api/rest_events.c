@@ -88,6 +88,7 @@ static void on_gone(void *arg)
 	struct event_stream *events = arg;
 
 	core_event_follower_close(events->follower);
+	op_call_leave(&events->rc->call, NULL, NULL, NULL);
 	http_stream_end(events->stream);
 	rest_call_free(events->rc);
 	pthread_mutex_destroy(&events->lock);
@@ -130,6 +131,7 @@ void rest_stream_events(struct rest_call *rc)
 	events->rc = rc;
 	pthread_mutex_init(&events->lock, NULL);
 	if (follow(events, &cursor, &err) < 0) {
+		op_call_leave(&rc->call, &err, NULL, NULL);
 		problem_respond(rc->req, &err);
 		rest_call_free(rc);
 		pthread_mutex_destroy(&events->lock);

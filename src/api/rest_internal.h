@@ -7,8 +7,10 @@
 #include "api/ops.h"
 
 /* One REST request that runs an operation: from the router to its answer. Freed when answered. */
+struct rest;
 struct rest_call {
 	struct op_call call;
+	struct rest *rest; /* of one that is no call */
 	struct http_request *req;
 	char *idempotency_key;
 	bool accepts_stream;
@@ -36,6 +38,20 @@ int64_t rest_heartbeat_ms(const struct rest_call *rc);
 void rest_stream_exec(struct rest_call *rc);
 /* [worker] list_events as a stream; takes rc over. */
 void rest_stream_events(struct rest_call *rc);
+
+/* [worker] list_audit as a stream, and export_audit; they take rc over. */
+void rest_stream_audit(struct rest_call *rc);
+void rest_export_audit(struct rest_call *rc);
+
+/* rest_status.c: what is not about operations. [worker] */
+struct http_server;
+struct rest_status {
+	struct core *core;
+	struct http_server *server; /* NULL: not known */
+	bool metrics_open;	    /* figures are given without a key */
+};
+/* GET /metrics, /readyz: true when the request was answered. */
+bool rest_status_handle(const struct rest_status *status, struct http_request *req);
 
 /* The OpenAPI 3.1 document; owned. */
 json_t *openapi_document(const struct core_limits *limits);

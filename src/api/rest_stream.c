@@ -43,7 +43,12 @@ struct exec_events {
 	uint64_t owed[2];		 /* bytes to grant again */
 	size_t queued_bytes;		 /* of events, on their way to the client */
 	bool starting, gone_early; /* the client left while the worker was starting the command */
+	bool ending;		   /* it has ended, and is told as soon as the audit has it */
 	bool finished;
+
+	/* loop's thread: how it ended */
+	struct err why;
+	json_t *last;
 };
 
 /* The core names streams by their descriptors, 1 and 2; here they are 0 and 1. */
@@ -66,6 +71,7 @@ static void exec_events_unref(struct exec_events *events)
 	buf_clear(&events->outputs[0].carry);
 	buf_clear(&events->outputs[1].carry);
 	rest_call_free(events->rc);
+	json_decref(events->last);
 	pthread_mutex_destroy(&events->lock);
 	free(events);
 }
@@ -169,6 +175,7 @@ static void on_started(void *arg, const char *exec_id)
 
 	json_put_str(event, "exec_id", exec_id);
 	send_event(events, "started", event);
+	events->rc->call.result = json_incref(event);
 }
 
 static void on_data(void *arg, int descriptor, uint64_t offset, const void *data, size_t len)
@@ -206,28 +213,40 @@ static void on_gap(void *arg, int descriptor, uint64_t from, uint64_t to)
 	send_event(events, "gap", event);
 }
 
+/* Loop's thread. */
+static void tell_end(void *arg)
+{
+	struct exec_events *events = arg;
+
+	if (events->why.num && !events->stream) {
+		/* It never began: an answer like any other. */
+		problem_respond(events->rc->req, &events->why);
+	} else {
+		send_event(events, events->why.num ? "error" : "exit", events->last);
+		http_stream_end(events->stream);
+	}
+	exec_events_finish(events);
+}
+
 static void on_ended(void *arg, const struct core_exec_result *result, const struct err *err)
 {
 	struct exec_events *events = arg;
-	_cleanup_json_ json_t *event = NULL;
+	struct op_call *call = &events->rc->call;
 
 	flush_carry(events, 0);
 	flush_carry(events, 1);
-	if (err && !events->stream) {
-		problem_respond(events->rc->req,
-				err); /* it never began: an answer like any other */
-		exec_events_finish(events);
-		return;
-	}
 	if (err) {
-		event = problem_json(problem_status(err), err, events->rc->call.request_id);
-		send_event(events, "error", event);
+		events->why = *err;
+		events->last = problem_json(problem_status(err), err, call->request_id);
 	} else {
-		event = exec_result_json(result, EXEC_OUTPUT_NONE);
-		send_event(events, "exit", event);
+		events->last = exec_result_json(result, EXEC_OUTPUT_NONE);
+		json_decref(call->result);
+		call->result = json_incref(events->last);
 	}
-	http_stream_end(events->stream);
-	exec_events_finish(events);
+	pthread_mutex_lock(&events->lock);
+	events->ending = true;
+	pthread_mutex_unlock(&events->lock);
+	op_call_leave(call, err, tell_end, events);
 }
 
 static const struct core_stream_sink exec_sink = {
@@ -241,6 +260,10 @@ static const struct core_stream_sink exec_sink = {
  */
 static void end_for_nobody(struct exec_events *events)
 {
+	struct err err = ERR_INIT;
+
+	err_code(&err, -ECANCELED, "cancelled", "the client went away");
+	op_call_leave(&events->rc->call, &err, NULL, NULL);
 	if (events->stream)
 		http_stream_end(events->stream);
 	else
@@ -252,13 +275,14 @@ static void end_for_nobody(struct exec_events *events)
 static void on_gone(void *arg)
 {
 	struct exec_events *events = arg;
-	bool starting;
+	bool starting, ending;
 
 	pthread_mutex_lock(&events->lock);
 	starting = events->starting;
-	events->gone_early = starting;
+	ending = events->ending;
+	events->gone_early = starting && !ending;
 	pthread_mutex_unlock(&events->lock);
-	if (!starting)
+	if (!starting && !ending)
 		end_for_nobody(events);
 }
 
@@ -303,7 +327,7 @@ static void hand_to_loop(struct exec_events *events, struct core_stream *core_st
 		return;
 	core_stream_close(core_stream); /* no callback runs from here on */
 	pthread_mutex_lock(&events->lock);
-	finished = events->finished;
+	finished = events->finished || events->ending;
 	pthread_mutex_unlock(&events->lock);
 	if (!finished)
 		end_for_nobody(events);
@@ -321,6 +345,7 @@ void rest_stream_exec(struct rest_call *rc)
 	pthread_mutex_init(&events->lock, NULL);
 	http_on_disconnect(rc->req, on_gone, events);
 	if (start(events, &core_stream, &err) < 0) {
+		op_call_leave(&rc->call, &err, NULL, NULL);
 		problem_respond(rc->req, &err);
 		exec_events_unref(events); /* the loop's side never was */
 	} else {

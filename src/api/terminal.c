@@ -76,6 +76,7 @@ void terminal_serve(struct rest_call *rc, struct loop *loop)
 	struct err err = ERR_INIT;
 
 	if (check_websocket(rc->req, &err) < 0) {
+		op_call_leave(&rc->call, &err, NULL, NULL);
 		problem_respond_with(rc->req, problem_status(&err), &err, &upgrade);
 		rest_call_free(rc);
 		return;

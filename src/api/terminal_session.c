@@ -231,11 +231,14 @@ static void upgrade(struct terminal_session *s)
 	};
 
 	s->state = UPGRADING;
+	s->rc->call.result = json_copy(s->ready_message);
+	op_call_leave(&s->rc->call, NULL, NULL, NULL);
 	http_upgrade(s->rc->req, headers, s->with_protocol ? 3 : 2, on_upgraded, s);
 }
 
 static void refuse(struct terminal_session *s, const struct err *err)
 {
+	op_call_leave(&s->rc->call, err, NULL, NULL);
 	problem_respond(s->rc->req, err);
 	session_free(s);
 }

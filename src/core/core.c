@@ -17,7 +17,10 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "core/audit_internal.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
+#include "core/stats.h"
 
 #define JOB_RETRY_MS	      100
 #define HOUSEKEEPING_FIRST_MS (60 * 1000)
@@ -140,6 +143,7 @@ static void keep_house(void *arg)
 		log_info("old tombstones deleted", "count=%lld", (long long)n);
 	paused_expire(arg);
 	templates_collect(arg);
+	audit_keep_house(arg);
 }
 
 static void on_housekeeping(void *arg)
@@ -235,6 +239,8 @@ static int open_state(struct core *core, struct err *err)
 	if (r == 0)
 		r = identity_init(core, err);
 	if (r == 0)
+		r = core_audit_open(core, err);
+	if (r == 0)
 		r = preview_key_init(core, err);
 	if (r == 0)
 		r = core_events_open(core, err);
@@ -256,12 +262,15 @@ static void destroy(struct core *core)
 {
 	core_net_close(core);
 	core_events_close(core);
+	core_audit_close(core);
 	templates_free(core);
 	db_close(core->db);
 	if (core->lock_fd >= 0)
 		close(core->lock_fd);
 	rate_clear(&core->rate);
 	key_passes_clear(&core->passes);
+	metrics_free(core->metrics);
+	stats_close(core);
 	pthread_mutex_destroy(&core->table_lock);
 	pthread_rwlock_destroy(&core->images_lock);
 	pthread_rwlock_destroy(&core->snapshots_lock);
@@ -289,6 +298,8 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 	core->loop = config->loop;
 	core->pool = config->pool;
 	core->lock_fd = -1;
+	core->metrics = metrics_new();
+	stats_open(core);
 	rate_init(&core->rate, config->limits.requests_per_second);
 	key_passes_init(&core->passes);
 	core->operation_scope = config->operation_scope;

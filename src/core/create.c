@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 
 #define MINUTE_MS 60000LL
 #define HOUR_MS	  (60 * MINUTE_MS)
@@ -474,6 +475,8 @@ static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 		failure_hide_host(core, err, "create the sandbox");
 		undo(c, err);
 	}
+	metrics_step(core, c->ready ? METRICS_CREATE_STANDBY : METRICS_CREATE, r,
+		     c->began_boottime_ms * 1000);
 	pthread_mutex_unlock(&c->sb->op_lock);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "core/exec.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 
 /* ---- commands ---- */
 
@@ -73,6 +74,7 @@ void event_denied(struct sandbox *sb, const struct denial *denial, uint64_t unre
 	struct denial_events *events = &sb->net.denial_events;
 	int64_t now = clock_boottime_ms();
 
+	metrics_count(sb->core, METRICS_DENIALS, 1 + unreported);
 	if (now - events->second_boottime_ms >= 1000) {
 		events->second_boottime_ms = now;
 		events->told = 0;

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 
 const char *const event_type_names[] = {
 	[EVENT_SANDBOX_CREATED] = "sandbox_created",
@@ -45,6 +46,7 @@ int event_write(struct db_txn *txn, struct core *core, const char *account_id,
 
 	json_write(owned, &text);
 	event.data = buf_str(&text);
+	metrics_event(core, type);
 	return events_append(txn, &event, core->limits.events_per_account, err);
 }
 

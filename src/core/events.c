@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/events_internal.h"
+#include "core/metrics_internal.h"
 
 #define POSTS_MAX 8192
 #define RETRY_MS  1000
@@ -52,6 +53,7 @@ void events_post(struct core *core, const char *account_id, const char *sandbox_
 	post->type = type;
 	post->at_unix_ms = clock_unix_ms();
 	post->data = data;
+	metrics_event(core, type);
 	str_copy(post->account_id, sizeof(post->account_id), account_id);
 	str_copy(post->sandbox_id, sizeof(post->sandbox_id), sandbox_id);
 	pthread_mutex_lock(&events->lock);

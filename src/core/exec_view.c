@@ -1,5 +1,6 @@
 /* Views of commands. See exec_view.h. */
 #include "core/exec_view.h"
+#include "core/metrics_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -299,6 +300,7 @@ static void tell_started(struct exec_view *view)
 	if (!view->command)
 		return;
 	view->end_due = true;
+	metrics_step(view->sandbox->core, METRICS_COMMAND_START, 0, view->began_boottime_ms * 1000);
 	event_exec_started(view);
 	free(STEAL(view->command));
 }

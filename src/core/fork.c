@@ -28,6 +28,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 #include "snapshot/delta.h"
 #include "snapshot/parallel.h"
 
@@ -401,6 +402,7 @@ int core_fork(struct core *core, const struct principal *who, const char *id,
 		return sandbox_find_running(core, who, id, &f.source, err);
 	sandbox_touch(f.source);
 	r = fork_source(&f, &result, &own);
+	metrics_step(core, METRICS_FORK, r, began * 1000);
 	if (r < 0) {
 		core_fork_result_clear(&result);
 		if (err)

@@ -11,6 +11,7 @@
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 
 #define KEY_FILE_MAX   4096
 #define ADMIN_KEY_NEXT ".next"
@@ -188,8 +189,9 @@ int identity_init(struct core *core, struct err *err)
 
 /* ---- who is asking ---- */
 
-static int refuse_key(struct err *err)
+static int refuse_key(struct core *core, struct err *err)
 {
+	metrics_count(core, METRICS_BAD_KEYS, 1);
 	err_code(err, -EACCES, "invalid_key", "the key is not valid");
 	err_hint(err,
 		 "send 'Authorization: Bearer sk_…' with a key of this server; the first one is in "
@@ -197,8 +199,9 @@ static int refuse_key(struct err *err)
 	return -EACCES;
 }
 
-static int refuse_rate(const struct core *core, struct err *err)
+static int refuse_rate(struct core *core, struct err *err)
 {
+	metrics_count(core, METRICS_RATE_LIMITED, 1);
 	err_code(err, -EAGAIN, "rate_limited",
 		 "this key has sent more than requests_per_second (%lld) for a while",
 		 (long long)core->limits.requests_per_second);
@@ -240,17 +243,17 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 	int r = 0;
 
 	if (len != KEY_TEXT_SIZE - 1)
-		return refuse_key(err);
+		return refuse_key(core, err);
 	key_hash(key, len, hash);
 	do {
 		if (!key_passes_find(&core->passes, hash, &who, &epoch))
 			r = look_up(core, hash, epoch, &who, err);
 	} while (r == -ESTALE);
 	if (r < 0)
-		return r == -ENOENT ? refuse_key(err) : r;
+		return r == -ENOENT ? refuse_key(core, err) : r;
 	if (!principal_is_good(&who)) {
 		principal_clear(&who);
-		return refuse_key(err);
+		return refuse_key(core, err);
 	}
 	*ret = who;
 	return rate_take(&core->rate, who.key_id, clock_boottime_ms()) ? 0 : refuse_rate(core, err);

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "core/exec_view.h"
 #include "core/internal.h"
+#include "core/stats.h"
 
 #define LOOK_MS		1000
 #define EARLY_MS	5000
@@ -160,6 +161,7 @@ static void on_look(void *arg)
 	shrink_look(core);
 	meters_look(core);
 	credit_look(core);
+	stats_look(core);
 	loop_timer_set(core->idle_watch, now + LOOK_MS);
 }
 

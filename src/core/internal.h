@@ -46,11 +46,15 @@
  * two attempts on a host that is busy; no whole minute, which would look like an extension. */
 #define PAUSE_GRACE_MS 45000
 
+struct core_audit;
+struct core_metrics;
+struct core_stats_watch;
 struct core_transfer;
 struct delta_capture;
 struct exec_view;
 struct manifest;
 struct manifest_base;
+struct sandbox_stats;
 struct standby;
 struct template;
 
@@ -96,6 +100,9 @@ struct core {
 	atomic_bool net_refilling;
 
 	struct core_events *events;
+	struct core_audit *audit;
+	struct core_metrics *metrics;
+	struct core_stats_watch *stats;
 	struct standby *standby;
 	atomic_bool shrinking;		    /* a job of shrink.c is under way */
 	_Atomic int64_t shrink_boottime_ms; /* not before */
@@ -171,6 +178,8 @@ struct sandbox {
 	bool end_wanted;
 
 	struct sandbox_net net; /* its parts have guards of their own: net.h */
+
+	struct sandbox_stats *stats; /* stats.c, under its lock; NULL: never looked at */
 
 	_Atomic int64_t used_boottime_ms;	 /* when somebody last asked for something of it */
 	atomic_bool pause_asked;		 /* a job that pauses it is under way */

@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 #include "store/intervals.h"
 
 #define DESTROY_CREATING_WAIT_MS 10000
@@ -310,13 +311,16 @@ int core_destroy(struct core *core, const struct principal *who, const char *id,
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
+	const int64_t began_us = clock_boottime_us();
 	int r = 0;
 
 	if (!work)
 		return -ESHUTDOWN;
 	sb = table_find(core, id, who->account_id);
-	if (sb)
+	if (sb) {
 		r = destroy_alive(sb, err);
+		metrics_step(core, METRICS_DESTROY, r, began_us);
+	}
 	if (r < 0)
 		return r;
 	return load_info(core, id, who->account_id, ret, err);

@@ -29,6 +29,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 #include "snapshot/manifest.h"
 #include "snapshot/seal.h"
 
@@ -328,11 +329,13 @@ static int pause_running(struct sandbox *sb, const struct sandbox_row *row, stru
 int sandbox_pause(struct sandbox *sb, struct err *err)
 {
 	_cleanup_(sandbox_row_clear) struct sandbox_row row = { 0 };
+	const int64_t began_us = clock_boottime_us();
 	struct err own = ERR_INIT;
 	int r = sandbox_load_row(sb, &row, &own);
 
 	if (r == 0)
 		r = pause_running(sb, &row, &own);
+	metrics_step(sb->core, METRICS_PAUSE, r, began_us);
 	if (r == 0)
 		return 0;
 	own.num = r;

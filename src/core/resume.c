@@ -33,6 +33,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 #include "snapshot/manifest.h"
 #include "store/egress.h"
 
@@ -275,6 +276,7 @@ static int resume_paused(struct sandbox *sb, struct err *err)
 
 int sandbox_resume(struct sandbox *sb, struct err *err)
 {
+	const int64_t began_us = clock_boottime_us();
 	struct err own = ERR_INIT;
 	int r;
 
@@ -284,6 +286,7 @@ int sandbox_resume(struct sandbox *sb, struct err *err)
 		r = finish(sb, &own);
 	else
 		r = resume_paused(sb, &own);
+	metrics_step(sb->core, METRICS_RESUME, r, began_us);
 	if (r == 0)
 		return 0;
 	own.num = r;

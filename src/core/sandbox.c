@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "core/stats.h"
 
 static void cond_init_monotonic(pthread_cond_t *cond)
 {
@@ -66,6 +67,7 @@ void sandbox_unref(struct sandbox *sb)
 	free(sb->held_path);
 	sandbox_net_clear(&sb->net);
 	exec_defaults_clear(&sb->defaults);
+	stats_free(sb->stats);
 	free(sb);
 }
 

@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "core/metrics_internal.h"
 #include "snapshot/seal.h"
 
 #define ID_PREFIX "snp_"
@@ -205,6 +206,7 @@ int core_snapshot_create(struct core *core, const struct principal *who, const c
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
 	_cleanup_sandbox_ struct sandbox *source = NULL;
+	const int64_t began_us = clock_boottime_us();
 	struct err own = ERR_INIT;
 	int r;
 
@@ -220,6 +222,7 @@ int core_snapshot_create(struct core *core, const struct principal *who, const c
 	pthread_mutex_lock(&source->op_lock);
 	r = make(source, who, name, ret, &own);
 	pthread_mutex_unlock(&source->op_lock);
+	metrics_step(core, METRICS_SNAPSHOT, r, began_us);
 	if (r == 0)
 		return 0;
 	log_warn("snapshot not made", "sandbox=%s account=%s code=%s error=\"%s\"", id,

@@ -207,6 +207,7 @@ static int make_http(struct daemon *d, struct err *err)
 		.core = d->core,
 		.preview_domain = &options->preview_domain,
 		.allowed_hosts = (const char *const *)options->allowed_hosts,
+		.metrics_open = options->metrics_open,
 		.mcp = handle_mcp,
 	};
 	struct http_config http = {
@@ -241,6 +242,8 @@ static int make_http(struct daemon *d, struct err *err)
 	d->rest = rest_new(&rest);
 	http.arg = d->rest;
 	rc = http_server_new(&http, &d->http, err);
+	if (rc == 0)
+		rest_set_server(d->rest, d->http);
 	if (key.len > 0)
 		explicit_bzero(key.data, key.len);
 	return rc;

@@ -204,6 +204,8 @@ static int set_server_key(struct options *options, const char *name, const char 
 		return options_parse_listen(value, &options->address, &options->port, err);
 	if (str_eq(name, "insecure_listen"))
 		return parse_bool(value, &options->insecure_listen, err);
+	if (str_eq(name, "metrics_open"))
+		return parse_bool(value, &options->metrics_open, err);
 	if (str_eq(name, "allowed_hosts"))
 		return parse_hosts(value, options, err);
 	if (str_eq(name, "preview_domain"))
@@ -230,8 +232,8 @@ static void unknown_key(const char *section, const char *name, struct err *err)
 	_cleanup_buf_ struct buf known = BUF_INIT;
 
 	if (str_eq(section, "server"))
-		buf_append_str(&known,
-			       "listen, insecure_listen, allowed_hosts, preview_domain, log_level");
+		buf_append_str(&known, "listen, insecure_listen, metrics_open, allowed_hosts, "
+				       "preview_domain, log_level");
 	if (str_eq(section, "network"))
 		buf_append_str(&known, "mode, range, allow");
 	for (size_t i = 0; i < ARRAY_SIZE(text_keys); i++) {

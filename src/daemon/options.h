@@ -24,6 +24,7 @@ struct options {
 	char *tls_cert; /* paths; both or none */
 	char *tls_key;
 	bool insecure_listen;
+	bool metrics_open;
 	char *allowed_hosts[OPTIONS_HOSTS_MAX + 1]; /* NULL-terminated */
 	struct preview_domain preview_domain;
 	enum log_level log_level;
