@@ -107,7 +107,7 @@ json_t *ops_audit_args(const struct op *op, const json_t *args)
 		const struct op_arg *arg = &op->args[i];
 		const json_t *value = json_object_get(args, arg->name);
 
-		if (!value || (arg->flags & ARG_SECRET) || is_default(arg, value))
+		if (!value || (arg->flags & (ARG_SECRET | ARG_SANDBOX)) || is_default(arg, value))
 			continue;
 		if (json_is_string(value))
 			put_text(out, arg->name, value);
