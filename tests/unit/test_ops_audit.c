@@ -78,6 +78,8 @@ static json_t *value_of(const struct op_arg *arg)
 		return json_true();
 	case ARG_STRING_MAP:
 		return json_pack("{s:s}", "key", "value");
+	case ARG_OBJECT:
+		return json_object();
 	case ARG_STRING_LIST:
 	case ARG_RULES:
 		return json_pack("[s]", "example.com");
