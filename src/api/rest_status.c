@@ -96,15 +96,14 @@ static void answer_metrics(const struct rest_status *status, struct http_request
 static int check_reader(const struct rest_status *status, const struct http_request *req,
 			struct err *err)
 {
-	struct principal who = { 0 };
-	int rc = status->metrics_open ? 0 : auth_check_key(status->core, req, &who, err);
+	static const struct core_action action = { .scope = "admin", .operation = "metrics" };
+	_cleanup_principal_ struct principal who = { 0 };
+	int rc;
 
-	if (rc < 0 || status->metrics_open || who.admin)
-		return rc;
-	err_code(err, -EPERM, "forbidden", "metrics are for administrators, this key is not one's");
-	err_hint(err, "use an administrator's key, or set metrics_open = yes in section [server] "
-		      "of the configuration");
-	return -EPERM;
+	if (status->metrics_open)
+		return 0;
+	rc = auth_check_key(status->core, req, &who, err);
+	return rc < 0 ? rc : core_authorize(status->core, &who, &action, err);
 }
 
 bool rest_status_handle(const struct rest_status *status, struct http_request *req)

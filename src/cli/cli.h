@@ -108,9 +108,10 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_resume, cli_command_fork, cli_command_snapshot_create, cli_command_snapshot_ls,
 	cli_command_snapshot_rm, cli_command_egress_show, cli_command_egress_set,
 	cli_command_egress_add, cli_command_egress_rm, cli_command_egress_denials,
-	cli_command_expose, cli_command_cp, cli_command_events, cli_command_network_create,
-	cli_command_network_ls, cli_command_network_rm, cli_command_network_join,
-	cli_command_network_leave, cli_command_image_build, cli_command_image_ls,
-	cli_command_image_rm, cli_command_mcp, cli_command_mcp_config, cli_command_init,
-	cli_command_usage, cli_command_account_grant, cli_command_doctor, cli_command_completion,
-	cli_command_version, cli_command_help;
+	cli_command_expose, cli_command_cp, cli_command_events, cli_command_audit_ls,
+	cli_command_audit_follow, cli_command_audit_export, cli_command_audit_verify,
+	cli_command_network_create, cli_command_network_ls, cli_command_network_rm,
+	cli_command_network_join, cli_command_network_leave, cli_command_image_build,
+	cli_command_image_ls, cli_command_image_rm, cli_command_mcp, cli_command_mcp_config,
+	cli_command_init, cli_command_usage, cli_command_account_grant, cli_command_doctor,
+	cli_command_completion, cli_command_version, cli_command_help;

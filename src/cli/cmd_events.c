@@ -5,21 +5,16 @@
  * the server keeps them for days. So nothing is shown twice and nothing is missed, also over a
  * restart of the server.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/str.h"
-#include "cli/backoff.h"
 #include "cli/commands.h"
+#include "cli/follow.h"
 #include "cli/session.h"
-#include "cli/sse.h"
 #include "cli/table.h"
 
-#define PAGE_LIMIT	  1000
-#define NEWEST_DEFAULT	  50
-#define STREAM_SILENCE_MS 60000 /* the server sends a heartbeat every 15 s */
+#define PAGE_LIMIT     1000
+#define NEWEST_DEFAULT 50
 
 static const struct cli_operand events_operands[] = {
 	{ .name = "SANDBOX",
@@ -189,124 +184,26 @@ static int print_pages(struct cli *cli, const struct cli_args *args, const struc
 
 /* ---- following ---- */
 
-struct follow {
-	struct cli *cli;
-	const struct buf *filter;
-	struct sse sse;
-	struct client_request *request;
-	int64_t cursor; /* negative: none yet */
-	bool connected; /* once */
-	bool done;
-	int code;
-	int64_t connect_at_ms;
-	struct backoff backoff;
-};
-
-static void end(struct follow *f, int code)
+static int take_event(void *arg, const char *name, const json_t *data)
 {
-	f->done = true;
-	f->code = code;
-}
-
-static int on_event(void *arg, const char *name, const char *text, size_t len)
-{
-	_cleanup_json_ json_t *data = NULL;
-	struct follow *f = arg;
-
-	if (json_parse(text, len, &data, NULL) < 0)
-		return -EBADMSG;
-	if (str_eq(name, "ready")) {
-		f->cursor = json_get_int(data, "cursor", f->cursor);
-	} else if (str_eq(name, "gap")) {
-		note_gap(data);
-		f->cursor = json_get_int(data, "to", f->cursor);
-	} else {
-		f->cursor = json_get_int(data, "id", f->cursor);
-		if (print_event(f->cli, data) != CLI_OK)
-			return -EPIPE;
-		fflush(stdout);
-	}
-	return 0;
-}
-
-static int on_bytes(void *arg, const void *bytes, size_t len)
-{
-	struct follow *f = arg;
-
-	f->connected = true;
-	backoff_reset(&f->backoff);
-	return sse_feed(&f->sse, bytes, len);
-}
-
-static void again_later(struct follow *f)
-{
-	f->connect_at_ms = clock_boottime_ms() + backoff_ms(&f->backoff);
-}
-
-static void on_done(void *arg, struct client_response *response, const struct err *err)
-{
-	struct follow *f = arg;
-
-	f->request = NULL;
-	if (err && str_eq(err->code, "stopped")) /* stdout is gone, or these are no events */
-		end(f, CLI_FAILED);
-	else if (err && !f->connected)
-		end(f, report_err(err));
-	else if (!err && response->status / 100 != 2 && (response->status < 500 || !f->connected))
-		end(f, report_response(response));
-	else
-		again_later(f);
-}
-
-static void connect_stream(struct follow *f)
-{
-	_cleanup_buf_ struct buf path = BUF_INIT;
-	struct client_spec spec = {
-		.method = "GET",
-		.accept_events = true,
-		.silence_ms = STREAM_SILENCE_MS,
-		.timeout_ms = -1,
-		.events = on_bytes,
-		.done = on_done,
-		.arg = f,
-	};
-	struct err err = ERR_INIT;
-
-	sse_reset(&f->sse);
-	buf_append_str(&path, "/v1/events?");
-	if (f->cursor >= 0)
-		buf_printf(&path, "cursor=%lld", (long long)f->cursor);
-	else
-		buf_append_str(&path, "limit=1"); /* streams have no pages: any value will do */
-	buf_append_str(&path, buf_str(f->filter));
-	spec.path = buf_str(&path);
-	if (client_start(f->cli->client, &spec, &f->request, &err) < 0)
-		end(f, report_err(&err));
+	if (!str_eq(name, "gap"))
+		return print_event(arg, data);
+	note_gap(data);
+	return CLI_OK;
 }
 
 static int follow(struct cli *cli, const struct cli_args *args, const struct buf *filter)
 {
-	struct follow f = {
-		.cli = cli,
-		.filter = filter,
+	const struct cli_follow what = {
+		.route = "/v1/events",
+		.filter = buf_str(filter),
+		.number = "id",
 		.cursor = cli_args_number(args, "since", -1),
+		.take = take_event,
+		.arg = cli,
 	};
 
-	sse_init(&f.sse, on_event, &f);
-	while (!f.done) {
-		struct err err = ERR_INIT;
-		int timeout_ms = 1000;
-
-		if (!f.request && clock_boottime_ms() >= f.connect_at_ms)
-			connect_stream(&f);
-		if (!f.request)
-			timeout_ms = clock_remaining_ms(f.connect_at_ms);
-		if (!f.done && client_poll(cli->client, NULL, 0, timeout_ms, &err) < 0)
-			end(&f, report_err(&err));
-	}
-	client_cancel(cli->client, f.request);
-	sse_clear(&f.sse);
-	return f.code;
+	return cli_follow(cli, &what);
 }
 
 static int run_events(struct cli *cli, const struct cli_args *args)
