@@ -271,8 +271,8 @@ static const struct cli_option export_options[] = {
 };
 
 static const struct cli_example export_examples[] = {
-	{ "all of it, in a file", "skerry audit export >audit.jsonl" },
-	{ "and whether it is whole", "skerry audit verify audit.jsonl" },
+	{ "all of it, in a file, and whether that is whole",
+	  "skerry audit export >audit.jsonl && skerry audit verify audit.jsonl" },
 };
 
 static int write_bytes(void *arg, const struct client_response *response, const void *bytes,
