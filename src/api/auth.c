@@ -5,7 +5,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/session.h"
 #include "base/str.h"
+#include "core/session.h"
 
 #define HOST_MAX 255
 #define KEY_MAX	 256
@@ -130,6 +132,12 @@ int auth_check_key(struct core *core, const struct http_request *req, struct pri
 	const char *key;
 	size_t len;
 
+	if (!header &&
+	    session_cookie_find(http_header(req, "Cookie"), http_is_tls(req), &key, &len)) {
+		int rc = session_check_origin(req, err);
+
+		return rc < 0 ? rc : core_session_authenticate(core, key, len, ret, err);
+	}
 	if (!header) {
 		err_code(err, -EACCES, "invalid_key", "the request has no key");
 		err_hint(err, "send the header Authorization: Bearer KEY; the first key is in "

@@ -15,7 +15,8 @@
 /* The value of WWW-Authenticate on every 401. */
 #define AUTH_CHALLENGE "Bearer realm=\"skerry\", error=\"invalid_token\""
 
-/* Authorization: Bearer KEY. -EACCES, code "invalid_key" (answer 401 with AUTH_CHALLENGE). */
+/* Authorization: Bearer KEY; without that header, the cookie of a session (api/session.h). -EACCES,
+ * code "invalid_key" (answer 401 with AUTH_CHALLENGE); -EPERM ("forbidden_origin": 403). */
 int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,
 		   struct err *err);
 

@@ -123,6 +123,7 @@ enum op_surface { OP_SURFACE_REST, OP_SURFACE_MCP };
 #define OP_REQUEST_ID_SIZE 65
 #define OP_PEER_SIZE	   64
 #define OP_ORIGIN_SIZE	   272 /* scheme, and the longest Host */
+#define OP_COOKIE_SIZE	   160
 
 struct preview_domain;
 
@@ -140,8 +141,10 @@ struct op_call {
 	 * there); set by the surface. */
 	char origin[OP_ORIGIN_SIZE];
 	const struct preview_domain *preview_domain;
-	json_t *args;		     /* validated object, owned */
-	const char *idempotency_key; /* or NULL; borrowed for the call's life */
+	const char *cookie; /* the request's Cookie header, or NULL; borrowed for the call's life */
+	char set_cookie[OP_COOKIE_SIZE]; /* set by the handler: the answer's Set-Cookie; "": none */
+	json_t *args;			 /* validated object, owned */
+	const char *idempotency_key;	 /* or NULL; borrowed for the call's life */
 	/* > 0: a wait for a command answers after this long at most, running or not. The surface
 	 * asks again, and has something to tell its client meanwhile. */
 	int64_t patience_ms;

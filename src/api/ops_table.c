@@ -13,6 +13,7 @@
 #include "api/ops_table_network.h"
 #include "api/ops_table_preview.h"
 #include "api/ops_table_sandboxes.h"
+#include "api/ops_table_session.h"
 #include "api/ops_table_terminal.h"
 
 #include "base/str.h"
@@ -564,6 +565,36 @@ static const struct op table[] = {
 	  LIST(terminal_args),
 	  RESULTS(end_terminal_results),
 	  .handler = op_end_terminal },
+	{ .name = "open_session",
+	  .title = "Sign in",
+	  .scope = "session",
+	  .summary = "Begins a session for the key: the answer sets a cookie that is worth it.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/session",
+	  .rest_status = 201,
+	  RESULTS(session_results),
+	  .handler = op_open_session },
+	{ .name = "get_session",
+	  .title = "Who is asking",
+	  .scope = "session",
+	  .summary = "The account and the key that a request is made for.",
+	  .rest_method = "GET",
+	  .rest_path = "/v1/session",
+	  .rest_status = 200,
+	  .quick = true,
+	  .hints = OP_READ_ONLY | OP_IDEMPOTENT,
+	  RESULTS(session_results),
+	  .handler = op_get_session },
+	{ .name = "close_session",
+	  .title = "Sign out",
+	  .scope = "session",
+	  .summary = "Ends the session of the request's cookie.",
+	  .rest_method = "DELETE",
+	  .rest_path = "/v1/session",
+	  .rest_status = 200,
+	  .hints = OP_IDEMPOTENT,
+	  RESULTS(close_session_results),
+	  .handler = op_close_session },
 	{ .name = "list_images",
 	  .title = "List images",
 	  .scope = "sandbox:read",

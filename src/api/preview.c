@@ -3,9 +3,12 @@
  *
  * The API's checks of Host and Origin keep web pages from the API. A preview is a web page's own
  * server, so that they are not for it: what stands in their place is in preview_access.c. By path
- * it is on the API's host all the same, and so the check of that host stays (DNS rebinding). What
- * keeps a preview's page from the API is that nothing but a key opens the API, and that no page has
- * one.
+ * it is on the API's host all the same, and so the check of that host stays (DNS rebinding).
+ *
+ * What keeps a preview's page from the API is its origin. On the API's own, where previews by path
+ * are, the cookie of somebody who is signed in at the dashboard would open the API to any script.
+ * So pages are by host only: a browser that comes by path is sent there, and where there is no such
+ * host it is refused. Programs, which run no scripts, get by path what they ask for.
  */
 #include "api/preview.h"
 
@@ -62,6 +65,49 @@ static void add_slash(struct http_request *req, const struct preview_target *tar
 		     2);
 }
 
+/* Browsers say so: by the first, wherever a page matters, and by the second since ever. */
+static bool is_browser(const struct http_request *req)
+{
+	const char *agent = http_header(req, "User-Agent");
+
+	return http_header(req, "Sec-Fetch-Mode") || http_header(req, "Sec-Fetch-Site") ||
+	       http_header(req, "Sec-Fetch-Dest") || (agent && strstr(agent, "Mozilla/"));
+}
+
+static bool must_be_by_host(const struct http_request *req, const struct preview_target *target,
+			    const struct preview_access *access)
+{
+	return !target->by_host && access->by != PREVIEW_BY_KEY && is_browser(req);
+}
+
+static int send_to_host(const struct preview_config *config, struct http_request *req,
+			const struct preview_target *target, const struct preview_access *access,
+			struct err *err)
+{
+	static const struct preview_domain loopback = { .name = "localhost" };
+	const struct preview_domain *domain = config->domain;
+	_cleanup_buf_ struct buf location = BUF_INIT;
+	char origin[AUTH_ORIGIN_SIZE];
+
+	if ((!domain || !domain->name[0]) && http_is_loopback(req))
+		domain = &loopback;
+	if (!domain || !domain->name[0] || access->by != PREVIEW_BY_TOKEN) {
+		err_code(err, -EPERM, "preview_needs_host",
+			 "a browser is not shown previews on the dashboard's own host");
+		err_hint(err, "set preview_domain in section [server] of the configuration, and "
+			      "expose the port again");
+		return -EPERM;
+	}
+	auth_own_origin(req, origin);
+	preview_own_origin(domain, origin, target->id, target->port, &location);
+	buf_printf(&location, "%s?%s", target->rest, http_query(req));
+	http_respond(req, 307, NULL, NULL,
+		     (const struct http_extra_header[]){ { "Location", buf_str(&location) },
+							 { "Referrer-Policy", "no-referrer" } },
+		     2);
+	return 0;
+}
+
 static int pass_on(const struct preview_config *config, struct http_request *req,
 		   const struct preview_target *target, const struct preview_access *access,
 		   struct err *err)
@@ -103,7 +149,9 @@ void preview_handle(const struct preview_config *config, struct http_request *re
 		return;
 	}
 	rc = preview_access_check(config->core, req, &target, &access, &err);
-	if (rc == 0 && preview_wants_cookie(req, &access))
+	if (rc == 0 && must_be_by_host(req, &target, &access))
+		rc = send_to_host(config, req, &target, &access, &err);
+	else if (rc == 0 && preview_wants_cookie(req, &access))
 		preview_give_cookie(req, &target, &access);
 	else if (rc == 0)
 		rc = pass_on(config, req, &target, &access, &err);

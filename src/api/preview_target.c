@@ -184,25 +184,31 @@ int preview_target_find(const char *host, const char *path, const struct preview
 
 /* ---- URLs ---- */
 
-void preview_url(const struct preview_domain *domain, const char *origin, const char *id,
-		 uint16_t port, const char *token, struct buf *out)
+void preview_own_origin(const struct preview_domain *domain, const char *origin, const char *id,
+			uint16_t port, struct buf *out)
 {
 	size_t scheme_len = strcspn(origin, ":");
 	const char *bracket = strrchr(origin, ']');
 	const char *own_port = strrchr(bracket ? bracket : origin + scheme_len + 1, ':');
 
+	if (domain->scheme[0])
+		buf_append_str(out, domain->scheme);
+	else
+		buf_append(out, origin, scheme_len);
+	buf_printf(out, "://%u-%s.%s", port, id, domain->name);
+	if (domain->port[0])
+		buf_printf(out, ":%s", domain->port);
+	else if (!domain->scheme[0] && own_port)
+		buf_append_str(out, own_port);
+}
+
+void preview_url(const struct preview_domain *domain, const char *origin, const char *id,
+		 uint16_t port, const char *token, struct buf *out)
+{
 	if (!domain || !domain->name[0]) {
 		buf_printf(out, "%s" PREVIEW_PATH "%s/%u/", origin, id, port);
 	} else {
-		if (domain->scheme[0])
-			buf_append_str(out, domain->scheme);
-		else
-			buf_append(out, origin, scheme_len);
-		buf_printf(out, "://%u-%s.%s", port, id, domain->name);
-		if (domain->port[0])
-			buf_printf(out, ":%s", domain->port);
-		else if (!domain->scheme[0] && own_port)
-			buf_append_str(out, own_port);
+		preview_own_origin(domain, origin, id, port, out);
 		buf_append_char(out, '/');
 	}
 	buf_printf(out, "?" PREVIEW_QUERY "=%s", token);

@@ -45,6 +45,9 @@ int preview_domain_parse(const char *text, struct preview_domain *ret, struct er
 int preview_target_find(const char *host, const char *path, const struct preview_domain *domain,
 			bool loopback, struct preview_target *ret);
 
+/* Appends the origin that a preview has by host: "http://8000-sbx_aa.previews.example.com". */
+void preview_own_origin(const struct preview_domain *domain, const char *origin, const char *id,
+			uint16_t port, struct buf *out);
 /* Appends the URL of a preview with its token. origin is that of the API ("http://127.0.0.1:7171").
  */
 void preview_url(const struct preview_domain *domain, const char *origin, const char *id,

@@ -32,6 +32,7 @@ static const struct {
 	{ "scope_denied", 403 },
 	{ "forbidden_host", 403 },
 	{ "forbidden_origin", 403 },
+	{ "preview_needs_host", 403 },
 	{ "not_found", 404 },
 	{ "exec_not_found", 404 },
 	{ "file_not_found", 404 },

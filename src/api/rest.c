@@ -69,12 +69,14 @@ void rest_free(struct rest *rest)
 
 /* ---- answers ---- */
 
-static void respond_json(struct http_request *req, unsigned int status, const json_t *json)
+static void respond_json(struct http_request *req, unsigned int status, const json_t *json,
+			 const char *set_cookie)
 {
+	const struct http_extra_header cookie = { "Set-Cookie", set_cookie };
 	struct buf body = BUF_INIT;
 
 	json_write(json, &body);
-	http_respond(req, status, "application/json", &body, NULL, 0);
+	http_respond(req, status, "application/json", &body, &cookie, *set_cookie ? 1 : 0);
 }
 
 static void respond_text(struct http_request *req, const char *content_type, const char *text,
@@ -122,7 +124,8 @@ static void call_finished(struct op_call *call, const struct err *err)
 	else if (err)
 		problem_respond(rc->req, err);
 	else
-		respond_json(rc->req, (unsigned int)call->op->rest_status, call->result);
+		respond_json(rc->req, (unsigned int)call->op->rest_status, call->result,
+			     call->set_cookie);
 	rest_call_free(rc);
 }
 
@@ -268,6 +271,7 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 	str_copy(rc->call.peer, sizeof(rc->call.peer), http_peer(req));
 	rc->req = req;
 	auth_own_origin(req, rc->call.origin);
+	rc->call.cookie = http_header(req, "Cookie");
 	rc->call.preview_domain = rest->config.preview_domain;
 	rc->call.pool = rest->config.pool;
 	rc->call.surface_state = rc;

@@ -234,17 +234,12 @@ static int look_up(struct core *core, const char *hash, uint64_t epoch, struct p
 	return key_passes_add(&core->passes, &row, scope, epoch, ret);
 }
 
-int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
-		      struct err *err)
+int identity_admit(struct core *core, const char *hash, struct principal *ret, struct err *err)
 {
 	struct principal who = { 0 };
-	char hash[KEY_HASH_SIZE];
 	uint64_t epoch;
 	int r = 0;
 
-	if (len != KEY_TEXT_SIZE - 1)
-		return refuse_key(core, err);
-	key_hash(key, len, hash);
 	do {
 		if (!key_passes_find(&core->passes, hash, &who, &epoch))
 			r = look_up(core, hash, epoch, &who, err);
@@ -257,4 +252,15 @@ int core_authenticate(struct core *core, const char *key, size_t len, struct pri
 	}
 	*ret = who;
 	return rate_take(&core->rate, who.key_id, clock_boottime_ms()) ? 0 : refuse_rate(core, err);
+}
+
+int core_authenticate(struct core *core, const char *key, size_t len, struct principal *ret,
+		      struct err *err)
+{
+	char hash[KEY_HASH_SIZE];
+
+	if (len != KEY_TEXT_SIZE - 1)
+		return refuse_key(core, err);
+	key_hash(key, len, hash);
+	return identity_admit(core, hash, ret, err);
 }

@@ -574,6 +574,9 @@ json_t *space_report(const char *state_dir);
 /* ---- identity.c ---- */
 
 int identity_init(struct core *core, struct err *err);
+/* The key of this hash, if it is good now and has not asked too often. Fails as core_authenticate.
+ */
+int identity_admit(struct core *core, const char *hash, struct principal *ret, struct err *err);
 void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE]);
 /* A new text, with its hash and prefix in the row. The caller wipes it. */
 void key_make_text(char text[KEY_TEXT_SIZE], struct key_row *row);

@@ -58,6 +58,7 @@ static const struct number_limit numbers[] = {
 	LIMIT(mcp_exec_wait_ms, 45000, 0, 60 * MINUTE_MS),
 	LIMIT(request_body_bytes, MIB, 4 * KIB, 64 * MIB),
 	LIMIT(requests_per_second, 0, 0, 1000000),
+	LIMIT(session_minutes, 720, 1, 525600),
 	LIMIT(stream_heartbeat_ms, 15000, 100, 10 * MINUTE_MS),
 	LIMIT(tombstone_days, 7, 0, 36500),
 	LIMIT(events_days, 7, 1, 36500),

@@ -48,6 +48,7 @@ struct core_limits {
 	int64_t mcp_exec_wait_ms; /* foreground exec over MCP answers within this */
 	int64_t request_body_bytes;
 	int64_t requests_per_second; /* of a key, on average; 0: any */
+	int64_t session_minutes;     /* of a browser at the dashboard, then it signs in again */
 	int64_t stream_heartbeat_ms; /* a stream of events that is silent gets a comment */
 	int64_t tombstone_days;
 	int64_t events_days;	    /* that events are kept, and … */

@@ -20,6 +20,7 @@ struct principal {
 	char account_id[24];
 	char key_id[24];
 	bool admin;		 /* may act on other accounts and on the server */
+	bool by_session;	 /* a browser's, for the key: core/session.h */
 	struct key_scope *scope; /* what it may do less; the pass's; NULL: nothing less */
 	struct key_pass *pass;	 /* a reference; NULL: none */
 };

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "core/session.h"
 #include "fake_events.h"
 
 struct core {
@@ -21,6 +22,7 @@ struct core {
 	atomic_ullong spewed;
 	char request_hash[80], idempotency_key[260];
 	json_t *egress;
+	atomic_bool session;
 };
 
 struct core *fake_core_new(struct loop *loop)
@@ -93,6 +95,38 @@ int core_authorize(struct core *core, const struct principal *who, const struct 
 {
 	if (str_eq(action->scope, "admin") && !who->admin)
 		return err_code(err, -EPERM, "forbidden", "not an administrator's key");
+	return 0;
+}
+
+/* ---- the one session: of the one key, with a token of no secret ---- */
+
+static const char session_token[] = "ses_0123456789abcdefghijklmnopqrstuvwxyzABCD";
+
+int core_session_open(struct core *core, const struct principal *who,
+		      char ret_token[CORE_SESSION_TOKEN_SIZE], int64_t *ret_expires_unix_ms,
+		      struct err *err)
+{
+	str_copy(ret_token, CORE_SESSION_TOKEN_SIZE, session_token);
+	*ret_expires_unix_ms = clock_unix_ms() + 60000;
+	core->session = true;
+	return 0;
+}
+
+int core_session_close(struct core *core, const char *token, size_t len, struct err *err)
+{
+	core->session = false;
+	return 0;
+}
+
+int core_session_authenticate(struct core *core, const char *token, size_t len,
+			      struct principal *ret, struct err *err)
+{
+	if (!core->session || len != strlen(session_token) ||
+	    memcmp(token, session_token, len) != 0)
+		return err_code(err, -EACCES, "invalid_key", "the session has ended");
+	*ret = (struct principal){
+		.account_id = "acc_1", .key_id = "key_1", .admin = true, .by_session = true
+	};
 	return 0;
 }
 

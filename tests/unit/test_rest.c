@@ -428,7 +428,7 @@ static void test_routes(void **state)
 		{ "GET", "/.well-known/openid-configuration", 404, "application/problem+json" },
 		{ "POST", "/register", 404, "application/problem+json" },
 		{ "BREW", "/v1/sandboxes", 405, NULL },
-		{ "GET", "/", 404, "application/problem+json" },
+		{ "GET", "/index.html", 404, "application/problem+json" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
