@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "api/auth.h"
+#include "api/dashboard.h"
 #include "api/files_http.h"
 #include "api/preview.h"
 #include "api/problem.h"
@@ -346,10 +347,12 @@ static bool handle_fixed(struct rest *rest, struct http_request *req)
 		respond_unknown(req);
 		return true;
 	}
-	if (!is_fixed(path))
+	if (!is_fixed(path) && !dashboard_takes(req))
 		return false;
 	if (!is_get)
 		respond_not_allowed(req, "GET, HEAD, OPTIONS");
+	else if (dashboard_takes(req))
+		dashboard_serve(req);
 	else if (rest_status_handle(&rest->status, req))
 		return true;
 	else if (is_health(path))
@@ -374,7 +377,7 @@ bool rest_is_quick(void *arg, const struct http_request *req)
 	(void)arg;
 	if (!str_eq(http_method(req), "GET") && !str_eq(http_method(req), "HEAD"))
 		return false;
-	if (is_health(http_path(req)))
+	if (is_health(http_path(req)) || dashboard_takes(req))
 		return true;
 	if (route_find(http_method(req), http_path(req), &route) < 0)
 		return false;
