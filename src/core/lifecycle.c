@@ -148,10 +148,11 @@ static void choose_end(struct sandbox *sb, struct sandbox_end *end, struct run_e
 		return;
 	if (record_read(path, &record, NULL) < 0 || !record.started)
 		return;
+	*run = meter_end_of(sb, &record);
+	run->unix_ms = end->ended_unix_ms;
 	/* The end of a run is not the end of its sandbox. */
 	if (str_eq(record.reason, "paused") || str_eq(record.reason, "resume_failed"))
 		return;
-	*run = meter_end_of(sb, &record);
 	wanted = *end;
 	end_from_record(&record, clock_unix_ms(), end, reason, text);
 	run->unix_ms = end->ended_unix_ms;

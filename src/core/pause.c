@@ -115,13 +115,13 @@ static int save(struct sandbox *sb, const struct sandbox_row *row, struct err *e
 static void end_at_seal(const struct sandbox *sb, struct run_end *end)
 {
 	_cleanup_free_ char *path = xasprintf("%s/" MANIFEST_NAME, sb->pause_dir);
-	int64_t sealed;
+	int64_t sealed, ago_ms;
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return;
-	sealed = clock_boottime_ms() - clock_unix_ms() + st.st_mtim.tv_sec * 1000LL +
-		 st.st_mtim.tv_nsec / 1000000;
+	ago_ms = clock_unix_ms() - st.st_mtim.tv_sec * 1000LL - st.st_mtim.tv_nsec / 1000000;
+	sealed = clock_boottime_ms() - ago_ms;
 	if (!end->boottime_ms || sealed < end->boottime_ms)
 		end->boottime_ms = sealed;
 }
@@ -159,6 +159,7 @@ static int write_paused(struct sandbox *sb, struct err *err)
 
 int sandbox_pause_finish(struct sandbox *sb, struct err *err)
 {
+	bool told;
 	int r;
 
 	sandbox_detach(sb);
@@ -166,15 +167,15 @@ int sandbox_pause_finish(struct sandbox *sb, struct err *err)
 	abort_point("pause.ended");
 	if (r == 0)
 		r = write_paused(sb, err);
-	if (r == -ESTALE) /* its end is wanted by now, and comes */
-		r = 0;
-	if (r < 0)
+	told = r == 0;
+	if (r < 0 && r != -ESTALE)
 		return r;
 	abort_point("pause.done");
 	sb->held = sb->patient = false;
 	sandbox_net_release(sb);
 	unlink(sb->held_path);
-	tree_remove(sb->run_dir); /* its record has been told */
+	if (told) /* else its end is wanted by now, and comes: it is charged by its record */
+		tree_remove(sb->run_dir);
 	sandbox_set_status(sb, SANDBOX_PAUSED);
 	return 0;
 }

@@ -151,6 +151,10 @@ static const struct comparison comparisons[] = {
 	  " group by i.sandbox_id, i.generation, i.started_unix_ms, i.ended_unix_ms"
 	  " having min(e.from_unix_ms) <> i.started_unix_ms"
 	  " or max(e.to_unix_ms) <> i.ended_unix_ms" },
+	{ "what does not run has a meter: sandbox",
+	  "select m.sandbox_id, m.generation, m.hold from meters m left join sandboxes s"
+	  " on s.id = m.sandbox_id"
+	  " where s.id is null or s.status in ('paused', 'destroyed', 'failed')" },
 	{ "a run that goes on has no meter, or one that has ended has: sandbox",
 	  "select m.sandbox_id, m.generation, i.generation from meters m left join intervals i"
 	  " on i.sandbox_id = m.sandbox_id and i.generation = m.generation"

@@ -309,8 +309,16 @@ static const struct {
 	{ "its meter does not agree",
 	  "insert into meters values ('" SANDBOX "', '" ACCOUNT "', '" KEY
 	  "', 1, 280, 0, 1, 1, 1, 5)",
-	  NULL },
+	  SANDBOX_ROW },
 	{ "has no meter",
+	  "insert into meters values ('" SANDBOX "', '" ACCOUNT "', '" KEY
+	  "', 7, 280, 0, 7, 7, 7, 0)",
+	  SANDBOX_ROW },
+	{ "what does not run has a meter",
+	  "insert into meters values ('sbx_3', '" ACCOUNT "', '" KEY
+	  "', 1, 280, 0, null, null, null, 0)",
+	  NULL },
+	{ "what does not run has a meter",
 	  "insert into meters values ('sbx_3', '" ACCOUNT "', '" KEY "', 1, 280, 0, 7, 7, 7, 0)",
 	  NULL },
 	{ "from its start to its end",
