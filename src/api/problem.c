@@ -92,6 +92,7 @@ static const struct {
 	{ "rate_limited", 429 },
 	{ "headers_too_large", 431 },
 	{ "cancelled", 499 },
+	{ "audit_unavailable", 503 },
 	{ "agent_gone", 502 },
 	{ "file_io_error", 502 },
 	{ "agent_unresponsive", 502 },

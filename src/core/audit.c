@@ -154,6 +154,8 @@ static int refuse(const struct core_audit *audit, struct err *err)
 	if (!err)
 		return audit->failure.num;
 	*err = audit->failure;
+	if (!str_eq(err_code_of(err), "disk_full"))
+		err->code = "audit_unavailable";
 	return err_wrap(err, err->num, "the audit cannot be written, and nothing is done without");
 }
 

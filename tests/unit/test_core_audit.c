@@ -300,6 +300,76 @@ static void test_added(void **state)
 	assert_verdict(f, 4, "record 4 was added");
 }
 
+/* ---- it cannot be written ---- */
+
+static void alter(struct fixture *f, const char *sql)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+	assert_int_equal(db_begin_write(f->core->audit->db, &txn, NULL), 0);
+	{
+		_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+
+		assert_int_equal(db_query(&txn, sql, &query, NULL), 0);
+		assert_int_equal(db_run(&query, NULL, NULL), 0);
+	}
+	assert_int_equal(db_commit(&txn, NULL), 0);
+}
+
+static void wait_for_failing(struct fixture *f, bool failing)
+{
+	const int64_t deadline = clock_boottime_ms() + WAIT_MS;
+	struct err why;
+
+	while (core_audit_is_failing(f->core, &why) != failing) {
+		assert_true(clock_boottime_ms() < deadline);
+		usleep(2000);
+	}
+}
+
+static void test_unwritable(void **state)
+{
+	struct fixture *f = *state;
+	struct core_audit_call call = { .operation = "create_network",
+					.surface = "rest",
+					.request_id = "req_refused",
+					.peer = "" };
+	struct core_audit_entry *running, *destroy, *entry = NULL;
+	_cleanup_json_ json_t *items = NULL;
+	struct err err = ERR_INIT;
+
+	running = begin(f, "exec", SANDBOX, "req_running", "true", true);
+	alter(f, "alter table audit rename to away");
+	alter(f, "alter table audit_open rename to away_open");
+	/* What was under way ends: its answer does not wait for ever. */
+	end_ok(f, running);
+	wait_for_failing(f, true);
+	call.args = json_object();
+	assert_true(core_audit_begin(f->core, &f->admin, &call, true, &entry, &err) < 0);
+	assert_true(strstr(err.message, "the audit cannot be written"));
+	call.args = json_object();
+	assert_true(core_audit_begin(f->core, &f->admin, &call, false, &entry, &err) < 0);
+	call = (struct core_audit_call){ .operation = "destroy_sandbox",
+					 .surface = "rest",
+					 .request_id = "req_destroy",
+					 .peer = "",
+					 .args = json_object(),
+					 .ends = true };
+	assert_int_equal(core_audit_begin(f->core, &f->admin, &call, true, &destroy, &err), 0);
+	end_ok(f, destroy);
+	alter(f, "alter table away rename to audit");
+	alter(f, "alter table away_open rename to audit_open");
+	wait_for_failing(f, false);
+	do_some(f, 1);
+	items = list(f, NULL, 0);
+	assert_int_equal(json_array_size(items), 3);
+	assert_string_equal(json_get_str(json_array_get(items, 0), "request_id", ""),
+			    "req_running");
+	assert_string_equal(json_get_str(json_array_get(items, 1), "request_id", ""),
+			    "req_destroy");
+	assert_verdict(f, 0, "");
+}
+
 /* ---- what is too old ---- */
 
 static void test_pruned(void **state)
@@ -487,8 +557,9 @@ int main(void)
 		RIG_TEST(test_interrupted),	RIG_TEST(test_tampering),
 		RIG_TEST(test_swapped),		RIG_TEST(test_cut_off),
 		RIG_TEST(test_end_cut_off),	RIG_TEST(test_added),
-		RIG_TEST(test_pruned),		RIG_TEST(test_filters),
-		RIG_TEST(test_follow),		RIG_TEST(test_export),
+		RIG_TEST(test_unwritable),	RIG_TEST(test_pruned),
+		RIG_TEST(test_filters),		RIG_TEST(test_follow),
+		RIG_TEST(test_export),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
