@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "api/session.h"
+#include "base/alloc.h"
 #include "base/str.h"
 #include "core/session.h"
 
@@ -153,4 +154,33 @@ int auth_check_key(struct core *core, const struct http_request *req, struct pri
 	if (len < 1 || len > KEY_MAX)
 		return err_code(err, -EACCES, "invalid_key", "the key is not valid");
 	return core_authenticate(core, key, len, ret, err);
+}
+
+static bool is_good(const void *arg)
+{
+	return principal_is_good(arg);
+}
+
+static void release(void *arg)
+{
+	principal_clear(arg);
+	free(arg);
+}
+
+void auth_hold(struct http_request *req, const struct principal *who)
+{
+	struct principal *held = xcalloc(1, sizeof(*held));
+	const struct http_holder holder = { .good = is_good, .release = release, .arg = held };
+
+	principal_copy(held, who);
+	http_hold(req, &holder);
+}
+
+bool auth_has_ended(struct http_request *req, struct err *err)
+{
+	if (http_held_by_good(req))
+		return false;
+	err_code(err, -EACCES, "invalid_key", "the key was revoked, or has expired");
+	err_hint(err, "commands in sandboxes go on; come back with a key that is good");
+	return true;
 }

@@ -20,6 +20,13 @@
 int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,
 		   struct err *err);
 
+/* What is answered may take long, or has no end: it ends, within a second, when the key of who asks
+ * is revoked or expires. Once a request. */
+void auth_hold(struct http_request *req, const struct principal *who);
+/* Fills err and returns true where a request ended for that reason, and not because its client
+ * left. */
+bool auth_has_ended(struct http_request *req, struct err *err);
+
 /* The first half of auth_check_origin: Host alone. */
 int auth_check_host(const struct http_request *req, const char *const *allowed_hosts,
 		    struct err *err);

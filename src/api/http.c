@@ -24,6 +24,8 @@
 
 #define LISTEN_BACKLOG 1024
 #define SWEEP_EVERY_MS 1000
+/* Twice that, and the time it takes, from a key's revocation to the cut: within a second. */
+#define HOLDERS_EVERY_MS 200
 /* URI and headers of a request, and the send buffer of its answer. Above 32 KiB libmicrohttpd
  * 0.9.75 maps it, so that it is untouched until needed and goes back to the system with the
  * connection. */
@@ -177,6 +179,18 @@ static void sweep(void *arg)
 	loop_timer_set(server->sweep_timer, now_ms + SWEEP_EVERY_MS);
 }
 
+static void check_holders(void *arg)
+{
+	struct http_server *server = arg;
+	struct http_request *req;
+
+	pthread_mutex_lock(&server->lock);
+	LIST_FOREACH(req, &server->active, active_link)
+		http_request_check_holder(req);
+	pthread_mutex_unlock(&server->lock);
+	loop_timer_set(server->holders_timer, clock_boottime_ms() + HOLDERS_EVERY_MS);
+}
+
 struct attach_job {
 	struct http_server *server;
 	struct err *err;
@@ -189,9 +203,12 @@ static void attach_to_loop(void *arg)
 	struct http_server *server = job->server;
 
 	job->result = http_watch_open(server, job->err);
-	if (job->result == 0)
-		server->sweep_timer = loop_timer_add(
-			server->config.loop, clock_boottime_ms() + SWEEP_EVERY_MS, sweep, server);
+	if (job->result < 0)
+		return;
+	server->sweep_timer = loop_timer_add(server->config.loop,
+					     clock_boottime_ms() + SWEEP_EVERY_MS, sweep, server);
+	server->holders_timer = loop_timer_add(
+		server->config.loop, clock_boottime_ms() + HOLDERS_EVERY_MS, check_holders, server);
 }
 
 static void detach_from_loop(void *arg)
@@ -199,6 +216,7 @@ static void detach_from_loop(void *arg)
 	struct http_server *server = arg;
 
 	loop_timer_remove(STEAL(server->sweep_timer));
+	loop_timer_remove(STEAL(server->holders_timer));
 	http_watch_close(server);
 }
 

@@ -117,6 +117,19 @@ void http_log_fields(struct http_request *req, const char *fmt, ...)
  * or http_stream_end has returned; fn may call these itself. */
 void http_on_disconnect(struct http_request *req, void (*fn)(void *arg), void *arg);
 
+/* Who the request is answered to, for as long as that is good: asked several times a second while
+ * the request is under way. Once it is not, on_disconnect is called as for a client that went away,
+ * and a moment later the connection is cut, if it has not ended by then. */
+struct http_holder {
+	bool (*good)(const void *arg); /* any thread, must not block */
+	void (*release)(void *arg);    /* any thread, once */
+	void *arg;
+};
+/* Any thread, once a request, before its answer has ended. */
+void http_hold(struct http_request *req, const struct http_holder *holder);
+/* Also where nobody holds it. */
+bool http_held_by_good(struct http_request *req);
+
 struct http_extra_header {
 	const char *name, *value;
 };

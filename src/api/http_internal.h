@@ -108,7 +108,9 @@ struct http_request {
 	bool abandoned; /* the server ends without waiting for the handler */
 	struct http_stream *stream;
 	LIST_ENTRY(http_request) active_link; /* server->active, under server->lock */
-	unsigned int under_way; /* server->lock: of handler and client, who is not done yet */
+	unsigned int under_way;	   /* server->lock: of handler and client, who is not done yet */
+	struct http_holder holder; /* server->lock; good NULL: none */
+	bool told;		   /* server->lock: that it is good no more */
 
 	pthread_mutex_t callback_lock; /* recursive */
 	void (*on_disconnect)(void *arg);
@@ -132,6 +134,7 @@ struct http_server {
 	bool closing;
 
 	struct loop_timer *sweep_timer;
+	struct loop_timer *holders_timer;
 	int watch_fd; /* epoll of its own: clients of suspended requests, which libmicrohttpd does
 			 not see */
 	struct loop_io *watch_io;
@@ -166,6 +169,8 @@ void http_request_suspend(struct http_request *req); /* lock held, on libmicroht
 void http_request_wake(struct http_request *req);    /* lock held; any thread */
 void http_request_gone(struct http_request *req);    /* any thread, no lock held */
 void http_request_abandon(struct http_request *req); /* any thread, no lock held */
+/* server->lock held. Ends what is answered to somebody who is good no more, in two steps. */
+void http_request_check_holder(struct http_request *req);
 /* The handler's side is done with the request: drops its reference. */
 void http_request_release(struct http_request *req);
 /* After this has returned none of the handler's callbacks runs, or will. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -70,6 +71,8 @@ void http_request_unref(struct http_request *req)
 		MHD_destroy_response(req->response);
 	if (req->stream)
 		http_stream_free(req->stream);
+	if (req->holder.release)
+		req->holder.release(req->holder.arg);
 	buf_clear(&req->body);
 	buf_clear(&req->upgrade.early);
 	free(req->path);
@@ -559,6 +562,43 @@ void http_request_gone(struct http_request *req)
 	pthread_mutex_unlock(&req->lock);
 	if (first)
 		loop_post(req->server->config.loop, run_disconnect, http_request_ref(req));
+}
+
+/* ---- who it is answered to ---- */
+
+void http_hold(struct http_request *req, const struct http_holder *holder)
+{
+	pthread_mutex_lock(&req->server->lock);
+	req->holder = *holder;
+	pthread_mutex_unlock(&req->server->lock);
+}
+
+bool http_held_by_good(struct http_request *req)
+{
+	bool good;
+
+	pthread_mutex_lock(&req->server->lock);
+	good = !req->holder.good || req->holder.good(req->holder.arg);
+	pthread_mutex_unlock(&req->server->lock);
+	return good;
+}
+
+/* First its handler is told, as of a client that went away: it may end in good order, and say why.
+ * Then the connection is shut down, which libmicrohttpd sees as any end; a client that goes on to
+ * send is reset by the kernel. The descriptor is open as long as libmicrohttpd has the request. */
+void http_request_check_holder(struct http_request *req)
+{
+	if (!req->holder.good || req->holder.good(req->holder.arg))
+		return;
+	if (!req->told) {
+		req->told = true;
+		http_request_gone(req);
+		return;
+	}
+	pthread_mutex_lock(&req->lock);
+	if (req->mhd)
+		shutdown(req->conn->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&req->lock);
 }
 
 void http_on_disconnect(struct http_request *req, void (*fn)(void *arg), void *arg)

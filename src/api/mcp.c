@@ -134,6 +134,7 @@ static bool check_key(struct mcp *mcp, struct http_request *req, struct mcp_call
 	snprintf(caller->client, sizeof(caller->client), "%s %s", http_peer(req),
 		 agent ? agent : "");
 	str_copy(caller->peer, sizeof(caller->peer), http_peer(req));
+	auth_hold(req, &caller->who);
 	auth_own_origin(req, caller->origin);
 	caller->preview_domain = mcp->preview_domain;
 	http_log_fields(req, "account=%s key=%s", caller->who.account_id, caller->who.key_id);

@@ -122,9 +122,12 @@ static int pass_on(const struct preview_config *config, struct http_request *req
 		.who = access->by == PREVIEW_BY_KEY ? &access->who : NULL,
 		.expires_unix_ms = access->expires_unix_ms,
 	};
-	int rc = preview_forward_make(req, target,
-				      access->has_query ? buf_str(&access->query) : NULL,
-				      access->strip_authorization, &forward, err);
+	int rc;
+
+	if (access->by == PREVIEW_BY_KEY)
+		auth_hold(req, &access->who);
+	rc = preview_forward_make(req, target, access->has_query ? buf_str(&access->query) : NULL,
+				  access->strip_authorization, &forward, err);
 
 	if (rc == 0)
 		preview_exchange_run(&setup);

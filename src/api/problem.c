@@ -225,8 +225,12 @@ void problem_respond(struct http_request *req, const struct err *err)
 {
 	const struct http_extra_header challenge = { "WWW-Authenticate", AUTH_CHALLENGE };
 	const struct http_extra_header retry = { "Retry-After", "1" };
-	unsigned int status = problem_status(err);
+	struct err ended = ERR_INIT;
+	unsigned int status;
 
+	if (str_eq(err_code_of(err), "cancelled") && auth_has_ended(req, &ended))
+		err = &ended;
+	status = problem_status(err);
 	problem_respond_with(req, status, err,
 			     status == 401		 ? &challenge
 			     : is_retryable(status, err) ? &retry

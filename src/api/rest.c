@@ -282,6 +282,8 @@ static void run_op(struct rest *rest, struct http_request *req, const struct rou
 		rest_call_free(rc);
 		return;
 	}
+	if (route->op->streams || route->op->bytes || is_terminal)
+		auth_hold(req, &who);
 	rc->accepts_stream = route->op->streams && rest_accepts_stream(http_header(req, "Accept"));
 	serve = server_of(rc);
 	if (serve) {

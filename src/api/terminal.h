@@ -18,6 +18,7 @@
 #define TERMINAL_CODE_ERROR	 4000 /* an error message says which */
 #define TERMINAL_CODE_TAKEN_OVER 4001
 #define TERMINAL_CODE_OVER	 4002 /* the sandbox has ended */
+#define TERMINAL_CODE_KEY	 4003 /* the key was revoked, or has expired */
 
 /* As auth_check_key, but the key may come as a protocol as well. */
 int terminal_check_key(struct core *core, const struct http_request *req, struct principal *ret,

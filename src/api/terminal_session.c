@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/auth.h"
 #include "api/ops_exec.h"
 #include "api/problem.h"
 #include "api/ws_conn.h"
@@ -111,6 +112,7 @@ static void finish(struct terminal_session *s)
 	ws_conn_close(s->conn,
 		      str_eq(code, "terminal_taken_over") ? TERMINAL_CODE_TAKEN_OVER
 		      : str_eq(code, "sandbox_ended")	  ? TERMINAL_CODE_OVER
+		      : str_eq(code, "invalid_key")	  ? TERMINAL_CODE_KEY
 							  : TERMINAL_CODE_ERROR,
 		      code);
 }
@@ -266,6 +268,8 @@ static void on_gone(void *arg)
 
 	if (s->state == UPGRADING) {
 		end_upgrade(s);
+	} else if (s->state == TALKING && auth_has_ended(s->rc->req, &s->why)) {
+		finish(s);
 	} else if (s->state != OPENING) {
 		ws_conn_close(s->conn, WS_CODE_GOING_AWAY, "the server is ending");
 		s->state = LEAVING;

@@ -22,8 +22,9 @@ struct service {
 	struct loop *loop;
 	struct pool *pool;
 	struct http_server *http;
-	atomic_int handled, drained_bytes, left;
-	sem_t *release; /* what "block" waits for */
+	atomic_int handled, drained_bytes, left, released;
+	atomic_bool good; /* who holds requests */
+	sem_t *release;	  /* what "block" waits for */
 	sem_t release_storage;
 	struct http_request *kept;
 	struct http_stream *stream;
@@ -39,18 +40,30 @@ static void on_left(void *arg)
 	((struct service *)arg)->left++;
 }
 
+static bool is_good(const void *arg)
+{
+	return ((const struct service *)arg)->good;
+}
+
+static void on_released(void *arg)
+{
+	((struct service *)arg)->released++;
+}
+
 static void handle(void *arg, struct http_request *req)
 {
 	struct service *s = arg;
 	const char *path = http_path(req);
 	struct buf body = BUF_INIT;
 
-	if (str_eq(path, "/stream")) {
+	if (str_starts(path, "/held"))
+		http_hold(req, &(struct http_holder){ is_good, on_released, s });
+	if (str_eq(path, "/stream") || str_eq(path, "/held/stream")) {
 		s->stream = http_stream_begin(req, 1000, on_drained, s);
 		s->handled++;
 		return;
 	}
-	if (str_eq(path, "/keep") || str_eq(path, "/quick/keep")) {
+	if (str_eq(path, "/keep") || str_eq(path, "/quick/keep") || str_eq(path, "/held/keep")) {
 		http_on_disconnect(req, on_left, s);
 		s->kept = req;
 		s->handled++;
@@ -86,6 +99,7 @@ static void start(struct service *s, size_t workers, size_t queue)
 
 	*s = (struct service){ 0 };
 	s->release = &s->release_storage;
+	s->good = true;
 	assert_int_equal(sem_init(s->release, 0, 0), 0);
 	assert_int_equal(loop_new(&s->loop, &err), 0);
 	assert_int_equal(loop_start(s->loop, "loop", &err), 0);
@@ -258,6 +272,80 @@ static void test_client_leaves_once(void **state)
 	stop(&s);
 }
 
+static void expect_end(int fd)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	char block[4096];
+	ssize_t n;
+
+	do {
+		assert_int_equal(poll(&ready, 1, 5000), 1);
+		n = recv(fd, block, sizeof(block), 0);
+	} while (n > 0);
+}
+
+/* Who holds a request is good no more: the handler is told once, and may still answer. */
+static void test_a_holder_that_is_good_no_more(void **state)
+{
+	_cleanup_buf_ struct buf seen = BUF_INIT, other = BUF_INIT;
+	struct buf body = BUF_INIT, free_body = BUF_INIT;
+	struct service s;
+	int fd, free_fd;
+	struct http_request *held;
+
+	start(&s, 1, 4);
+	fd = ask(&s, "/held/keep");
+	wait_for(&s.handled, 1);
+	held = s.kept;
+	assert_true(http_held_by_good(held));
+	free_fd = ask(&s, "/keep");
+	wait_for(&s.handled, 2);
+	usleep(500000);
+	assert_int_equal(s.left, 0);
+	s.good = false;
+	wait_for(&s.left, 1);
+	assert_false(http_held_by_good(held));
+	buf_append_str(&body, "your key was revoked");
+	http_respond(held, 401, "text/plain", &body, NULL, 0);
+	expect(fd, "your key was revoked", &seen);
+	wait_for(&s.released, 1);
+	/* Those whom nobody holds are not touched. */
+	assert_int_equal(s.left, 1);
+	buf_append_str(&free_body, "done");
+	http_respond(s.kept, 200, "text/plain", &free_body, NULL, 0);
+	expect(free_fd, "done", &other);
+	close(fd);
+	close(free_fd);
+	stop(&s);
+	assert_int_equal(s.released, 1);
+}
+
+/* A handler that does not answer does not keep the connection. */
+static void test_a_holder_is_cut(void **state)
+{
+	_cleanup_buf_ struct buf seen = BUF_INIT;
+	struct buf body = BUF_INIT;
+	struct service s;
+	int fd, stream_fd;
+
+	start(&s, 1, 4);
+	fd = ask(&s, "/held/keep");
+	wait_for(&s.handled, 1);
+	stream_fd = ask(&s, "/held/stream");
+	expect(stream_fd, "text/event-stream", &seen);
+	s.good = false;
+	expect_end(fd);
+	expect_end(stream_fd);
+	assert_false(http_stream_write(s.stream, "data: x\n\n", 9));
+	http_stream_end(s.stream);
+	buf_append_str(&body, "late");
+	http_respond(s.kept, 200, "text/plain", &body, NULL, 0);
+	wait_for(&s.released, 2);
+	close(fd);
+	close(stream_fd);
+	stop(&s);
+}
+
 /* The handler answers after the server has gone. */
 static void test_answer_after_the_end(void **state)
 {
@@ -300,6 +388,8 @@ int main(void)
 		cmocka_unit_test(test_heartbeats),
 		cmocka_unit_test(test_writing_to_nobody),
 		cmocka_unit_test(test_client_leaves_once),
+		cmocka_unit_test(test_a_holder_that_is_good_no_more),
+		cmocka_unit_test(test_a_holder_is_cut),
 		cmocka_unit_test(test_answer_after_the_end),
 		cmocka_unit_test(test_taken_port),
 	};
