@@ -102,7 +102,8 @@ enum proto_type {
 	PROTO_EXEC = 3,	 /* string exec_id, u64 timeout_ms (0: none), string user ("" = sandbox),
 			    string cwd ("" = the user's home), string command, u64 log_cap,
 			    u64 stdout_credit, u64 stderr_credit, u32 n_env, n_env × string "K=V";
-			    flags: PROTO_EXEC_STDIN, PROTO_FOLLOW_BACKPRESSURE, PROTO_EXEC_TTY:
+			    flags: PROTO_EXEC_STDIN, PROTO_EXEC_CONFINED,
+			    PROTO_FOLLOW_BACKPRESSURE, PROTO_EXEC_TTY:
 			    then also u32 cols, u32 rows, u32 max: refused with PROTO_FAIL_LIMIT
 			    when so many terminals are open */
 	PROTO_ATTACH = 4, /* string exec_id */
@@ -121,8 +122,8 @@ enum proto_type {
 	PROTO_THAW = 13, /* u64 token; answered by FREEZER */
 	PROTO_ASK_ACTIVITY = 14, /* u64 token; answered by ACTIVITY */
 	PROTO_FILE = 20,   /* string exec_id, string user ("" = sandbox), u64 stdout_credit, u64
-			      stderr_credit, string request; flags: PROTO_EXEC_STDIN. Answered as EXEC
-			      is */
+			      stderr_credit, string request; flags: PROTO_EXEC_STDIN,
+			      PROTO_EXEC_CONFINED. Answered as EXEC is */
 	PROTO_RESIZE = 24, /* u32 cols, u32 rows: of a terminal */
 	PROTO_ASK_TERMINALS = 25, /* u64 token; answered by TERMINALS */
 
@@ -158,6 +159,9 @@ enum proto_type {
 #define PROTO_EXEC_STDIN	  0x1u /* stdin is a pipe fed by INPUT; otherwise /dev/null */
 #define PROTO_FOLLOW_BACKPRESSURE 0x2u
 #define PROTO_EXEC_TTY		  0x4u
+/* Not as root: refused with PROTO_FAIL_DENIED where its user is, and without a way to become it
+ * (no_new_privs, so that no set-user-id program gives rights). */
+#define PROTO_EXEC_CONFINED 0x8u
 
 #define PROTO_APPLIED_ENTROPY	 0x1u
 #define PROTO_APPLIED_CLOCK	 0x2u
@@ -180,4 +184,5 @@ enum proto_failure {
 	PROTO_FAIL_EXISTS = 6,	       /* exec_id is in use */
 	PROTO_FAIL_UNKNOWN_EXEC = 7,   /* ATTACH: no such exec (any more) */
 	PROTO_FAIL_RESOURCES = 8,      /* fork, pipes, disk: the message says */
+	PROTO_FAIL_DENIED = 9,	       /* PROTO_EXEC_CONFINED, and the user is root */
 };

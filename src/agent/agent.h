@@ -136,6 +136,7 @@ struct agent_exec_spec {
 	uint64_t log_cap_bytes; /* 0: PROTO_LOG_CAP_DEFAULT */
 	bool stdin_open;
 	bool backpressure;
+	bool confined;		/* not as root, and with no way to become it */
 	uint64_t stdout_credit; /* bytes that may come from offset 0 at once */
 	uint64_t stderr_credit;
 	const struct agent_tty *tty; /* NULL: none */
@@ -159,6 +160,7 @@ struct agent_file_spec {
 	const void *request; /* encoded */
 	size_t request_len;  /* at most PROTO_FILE_REQUEST_MAX */
 	bool stdin_open;
+	bool confined;
 	uint64_t stdout_credit, stderr_credit;
 };
 struct agent_exec *agent_file_start(struct agent *agent, const struct agent_file_spec *spec,

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 #define MESSAGE_MAX 512
 
@@ -199,6 +200,7 @@ struct agent_exec *agent_exec_start(struct agent *agent, const struct agent_exec
 {
 	struct agent_exec *exec = new_exec(agent, events, arg);
 	uint16_t flags = (uint16_t)((spec->stdin_open ? PROTO_EXEC_STDIN : 0) |
+				    (spec->confined ? PROTO_EXEC_CONFINED : 0) |
 				    (spec->backpressure ? PROTO_FOLLOW_BACKPRESSURE : 0) |
 				    (spec->tty ? PROTO_EXEC_TTY : 0));
 	struct buf *out = &agent->out;
@@ -247,7 +249,10 @@ struct agent_exec *agent_file_start(struct agent *agent, const struct agent_file
 		refuse(exec);
 		return exec;
 	}
-	frame = frame_begin(out, PROTO_FILE, spec->stdin_open ? PROTO_EXEC_STDIN : 0, exec->handle);
+	frame = frame_begin(out, PROTO_FILE,
+			    (uint16_t)((spec->stdin_open ? PROTO_EXEC_STDIN : 0) |
+				       (spec->confined ? PROTO_EXEC_CONFINED : 0)),
+			    exec->handle);
 	put_text(out, spec->exec_id);
 	put_text(out, spec->user);
 	frame_put_u64(out, spec->stdout_credit);
@@ -406,6 +411,7 @@ static int take_failed(struct agent_exec *exec, const struct agent_message *m)
 		[PROTO_FAIL_EXISTS] = { -EEXIST, "exec_exists" },
 		[PROTO_FAIL_UNKNOWN_EXEC] = { -ENOENT, "exec_not_found" },
 		[PROTO_FAIL_RESOURCES] = { -ENOMEM, "guest_resources" },
+		[PROTO_FAIL_DENIED] = { -EPERM, "scope_denied" },
 	};
 	uint32_t reason = m->failed.reason;
 	struct err err = ERR_INIT;
@@ -419,7 +425,7 @@ static int take_failed(struct agent_exec *exec, const struct agent_message *m)
 		text[i] = c < ' ' || c == 0x7f ? '?' : (char)c;
 	}
 	text[len] = '\0';
-	if (reason < 1 || reason > PROTO_FAIL_RESOURCES)
+	if (reason < 1 || reason >= ARRAY_SIZE(reasons))
 		reason = PROTO_FAIL_RESOURCES;
 	err_code(&err, reasons[reason].num, reasons[reason].code, "%s", text);
 	unlink_exec(exec);

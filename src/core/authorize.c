@@ -49,6 +49,29 @@ static bool sees_row(const struct key_scope *scope, const struct sandbox_row *ro
 	       key_scope_sees(scope, row->id, labels);
 }
 
+bool scope_sees_sandbox(struct core *core, const struct key_scope *scope, const char *id)
+{
+	_cleanup_(sandbox_row_clear) struct sandbox_row row = { 0 };
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+
+	if (!key_scope_narrows_sandboxes(scope))
+		return true;
+	if (!key_scope_has_labels(scope))
+		return key_scope_sees(scope, id, NULL);
+	return db_begin_read(core->db, &txn, NULL) == 0 &&
+	       sandboxes_get(&txn, id, NULL, &row, NULL) == 0 && sees_row(scope, &row);
+}
+
+bool scope_sees_snapshot(const struct key_scope *scope, const struct snapshot_row *row)
+{
+	_cleanup_json_ json_t *labels = NULL;
+
+	if (!key_scope_has_labels(scope))
+		return key_scope_sees(scope, row->source_id, NULL);
+	return row->labels && json_parse(row->labels, strlen(row->labels), &labels, NULL) == 0 &&
+	       key_scope_sees(scope, row->source_id, labels);
+}
+
 int authorize_sandbox(struct core *core, const struct principal *who, const char *id,
 		      struct err *err)
 {

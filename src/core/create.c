@@ -36,7 +36,9 @@ struct creation {
 	core_progress_fn progress;
 	void *progress_arg;
 	struct shape shape;
-	char *egress; /* the rules that were asked for */
+	char *egress;	       /* the rules that were asked for */
+	json_t *labels;	       /* likewise, and what the key's scope adds */
+	char *idempotency_key; /* of a key that sees less than its account: its own */
 	struct image_info image;
 	struct snapshot_row snapshot; /* with req->snapshot */
 	struct sandbox_row row;
@@ -50,6 +52,8 @@ static void creation_clear(struct creation *c)
 {
 	sandbox_row_clear(&c->row);
 	free(c->egress);
+	json_decref(c->labels);
+	free(c->idempotency_key);
 	snapshot_row_clear(&c->snapshot);
 	sandbox_unref(c->ready);
 	sandbox_unref(c->sb);
@@ -68,8 +72,10 @@ static void fill_row(struct creation *c)
 	const struct core_limits *limits = &c->core->limits;
 	const struct core_create_request *req = c->req;
 	struct sandbox_row *row = &c->row;
-	uint32_t minutes = req->timeout_minutes ? req->timeout_minutes
-						: (uint32_t)limits->timeout_minutes_default;
+	const int64_t minutes =
+		req->timeout_minutes
+			? req->timeout_minutes
+			: authorize_default_minutes(c->who, limits->timeout_minutes_default);
 	_cleanup_buf_ struct buf labels = BUF_INIT;
 
 	reserve_fill(c->core, c->who, row);
@@ -78,8 +84,7 @@ static void fill_row(struct creation *c)
 	str_copy(row->name, sizeof(row->name), req->name ? req->name : "");
 	row->pause_on_timeout = req->pause_on_timeout;
 	row->idle_pause_minutes = req->idle_pause_minutes;
-	if (req->labels)
-		json_write(req->labels, &labels);
+	json_write(c->labels, &labels);
 	row->labels = labels.len ? buf_take(&labels) : xstrdup("{}");
 	row->egress = xstrdup(c->egress);
 }
@@ -137,7 +142,7 @@ static int check_idempotency(struct creation *c, struct db_txn *txn, struct err 
 
 	if (!c->req->idempotency_key)
 		return 0;
-	r = idempotency_get(txn, c->who->account_id, c->req->idempotency_key, clock_unix_ms(), &row,
+	r = idempotency_get(txn, c->who->account_id, c->idempotency_key, clock_unix_ms(), &row,
 			    err);
 	if (r == -ENOENT) {
 		if (err)
@@ -166,8 +171,28 @@ static int insert_row(struct creation *c, struct db_txn *txn, struct err *err)
 	if (r < 0 || !c->req->idempotency_key)
 		return r;
 	return idempotency_set(
-		txn, c->who->account_id, c->req->idempotency_key, c->req->request_hash, c->row.id,
+		txn, c->who->account_id, c->idempotency_key, c->req->request_hash, c->row.id,
 		c->row.created_unix_ms + c->core->limits.idempotency_hours * HOUR_MS, err);
+}
+
+/* Whether the rules that were asked for are no looser than those that there would be without. */
+static int check_egress(const struct creation *c, const char *before_text, struct err *err)
+{
+	_cleanup_ruleset_ struct ruleset *before = NULL, *after = NULL;
+	const size_t max = (size_t)c->core->limits.egress_rules_max;
+	_cleanup_json_ json_t *json = NULL;
+	int r;
+
+	if (!c->req->egress || key_scope_may_loosen_egress(c->who->scope))
+		return 0;
+	if (!before_text)
+		before_text = "[]";
+	r = json_parse(before_text, strlen(before_text), &json, err);
+	if (r == 0)
+		r = ruleset_from_json(json, max, &before, err);
+	if (r == 0)
+		r = ruleset_from_json(c->req->egress, max, &after, err);
+	return r < 0 ? r : authorize_egress(c->who, before, after, err);
 }
 
 /* A snapshot is looked up in the same transaction as the row that needs its template. */
@@ -177,16 +202,15 @@ static int look_up_snapshot(struct creation *c, struct db_txn *txn, struct err *
 
 	if (!c->req->snapshot)
 		return 0;
-	r = snapshots_by_name(txn, c->who->account_id, c->req->snapshot, &c->snapshot, err);
-	if (r == -ENOENT)
-		err_hint(err, "list your snapshots to see their names");
+	r = snapshot_find(txn, c->who, c->req->snapshot, &c->snapshot, err);
 	if (r < 0)
 		return r;
 	if (!c->snapshot.ready)
 		return err_code(err, -EBUSY, "snapshot_not_ready",
 				"snapshot '%s' is still being made", c->snapshot.name);
 	fill_from_snapshot(c);
-	return 0;
+	r = authorize_size(c->who, c->row.size, err);
+	return r < 0 ? r : check_egress(c, c->snapshot.egress, err);
 }
 
 /* One that stands ready has a slot already. */
@@ -443,18 +467,60 @@ static int answer_same(struct creation *c, struct sandbox_info *ret, struct err 
 	return r;
 }
 
+/* What the key may not, as far as the request alone tells. */
+static int authorize(struct creation *c, struct err *err)
+{
+	const struct core_create_request *req = c->req;
+	int r = authorize_making(c->who, err);
+
+	if (r == 0 && json_array_size(req->networks) > 0)
+		r = authorize_scope(c->who, "network", "put sandboxes into networks", err);
+	if (r == 0 && req->timeout_minutes)
+		r = authorize_lifetime(c->who, req->timeout_minutes, err);
+	if (r == 0 && !req->snapshot)
+		r = authorize_size(c->who, c->shape.size, err);
+	if (r == 0 && !req->snapshot)
+		r = check_egress(c, NULL, err);
+	c->labels = authorize_add_labels(c->who, req->labels);
+	if (r == 0)
+		r = authorize_labels(c->who, c->labels, err);
+	return r < 0 ? r : check_labels(&c->core->limits, c->labels, err);
+}
+
+/* Where nothing was asked for, it may reach everything, but from a key that may not loosen. */
+static int make_egress(struct creation *c, struct err *err)
+{
+	if (c->req->egress || key_scope_may_loosen_egress(c->who->scope))
+		return egress_text(c->core, c->req->egress, &c->egress, err);
+	c->egress = xstrdup("[]");
+	return 0;
+}
+
+static void make_idempotency_key(struct creation *c)
+{
+	const char *key = c->req->idempotency_key;
+
+	if (key)
+		c->idempotency_key = key_scope_narrows_sandboxes(c->who->scope)
+					     ? xasprintf("%s %s", c->who->key_id, key)
+					     : xstrdup(key);
+}
+
 static int create(struct creation *c, struct sandbox_info *ret, struct err *err)
 {
 	struct core *core = c->core;
 	int r = check_create_request(&core->limits, c->req, err);
 
 	if (r == 0)
-		r = egress_text(core, c->req->egress, &c->egress, err);
+		r = make_egress(c, err);
 	if (r == 0 &&
 	    (json_array_size(c->req->egress) > 0 || json_array_size(c->req->networks) > 0))
 		r = core_net_require(core, err);
 	if (r == 0 && !c->req->snapshot)
 		r = shape_resolve(&core->limits, c->req, &c->shape, err);
+	if (r == 0)
+		r = authorize(c, err);
+	make_idempotency_key(c);
 	if (r == 0)
 		r = reserve_check_isolation(core, err);
 	if (r == 0)

@@ -141,18 +141,39 @@ static int check_changeable(struct sandbox *sb, struct err *err)
 			sb->id, sandbox_status_name(status));
 }
 
+/* Under the lock, so that what is compared with is what will be replaced. */
+static int check_loosening(struct sandbox *sb, const struct principal *who,
+			   const struct ruleset *after, struct err *err)
+{
+	_cleanup_(sandbox_row_clear) struct sandbox_row row = { 0 };
+	_cleanup_ruleset_ struct ruleset *before = NULL;
+	_cleanup_json_ json_t *json = NULL;
+	int r;
+
+	if (key_scope_may_loosen_egress(who->scope))
+		return 0;
+	r = sandbox_load_row(sb, &row, err);
+	if (r == 0)
+		r = json_parse(row.egress, strlen(row.egress), &json, err);
+	if (r == 0)
+		r = ruleset_from_json(json, SIZE_MAX, &before, err);
+	return r < 0 ? r : authorize_egress(who, before, after, err);
+}
+
 /* Makes the new set; may look at the row. */
 typedef int (*make_rules_fn)(struct sandbox *sb, const void *arg, struct ruleset **ret,
 			     struct err *err);
 
-static int change_locked(struct sandbox *sb, make_rules_fn make, const void *arg, json_t **ret,
-			 struct err *err)
+static int change_locked(struct sandbox *sb, const struct principal *who, make_rules_fn make,
+			 const void *arg, json_t **ret, struct err *err)
 {
 	_cleanup_ruleset_ struct ruleset *rules = NULL;
 	int r = check_changeable(sb, err);
 
 	if (r == 0)
 		r = make(sb, arg, &rules, err);
+	if (r == 0)
+		r = check_loosening(sb, who, rules, err);
 	if (r == 0)
 		r = change(sb, rules, err);
 	if (r == 0 && ret)
@@ -174,7 +195,7 @@ static int change_of(struct core *core, const struct principal *who, const char 
 		return sandbox_find_running(core, who, id, &sb, err);
 	sandbox_touch(sb);
 	pthread_mutex_lock(&sb->op_lock);
-	r = change_locked(sb, make, arg, ret, err);
+	r = change_locked(sb, who, make, arg, ret, err);
 	pthread_mutex_unlock(&sb->op_lock);
 	return r;
 }

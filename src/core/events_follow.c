@@ -157,6 +157,26 @@ static int read_page(struct core *core, struct event_filter *filter,
 	return events_list(&txn, filter, ret, ret_n, err);
 }
 
+/* What a key's scope does not have it does not hear of; what is of no sandbox is the account's. */
+static bool is_for(struct core *core, const struct key_scope *scope, const struct event_row *row)
+{
+	return !key_scope_narrows_sandboxes(scope) ||
+	       (row->sandbox_id[0] && scope_sees_sandbox(core, scope, row->sandbox_id));
+}
+
+static void fill_page(struct core *core, const struct key_scope *scope,
+		      const struct event_row *rows, struct core_event_page *page)
+{
+	const size_t n = page->n;
+
+	page->items = xcalloc(n + 1, sizeof(*page->items));
+	page->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (is_for(core, scope, &rows[i]))
+			page->items[page->n++] = event_of(&rows[i]);
+	}
+}
+
 int core_events_page(struct core *core, const struct principal *who,
 		     const struct core_event_filter *filter, int64_t cursor, uint32_t limit,
 		     struct core_event_page *ret, struct err *err)
@@ -192,9 +212,7 @@ int core_events_page(struct core *core, const struct principal *who,
 	page.n = page.more ? limit : n;
 	page.gap = gap_after(cursor, &bounds);
 	page.cursor = page.more ? rows[limit - 1].id : bounds.last_id;
-	page.items = xcalloc(page.n + 1, sizeof(*page.items));
-	for (size_t i = 0; i < page.n; i++)
-		page.items[i] = event_of(&rows[i]);
+	fill_page(core, who->scope, rows, &page);
 	*ret = page;
 	return 0;
 }
@@ -206,6 +224,7 @@ static void follower_unref(struct core_event_follower *follower)
 	if (atomic_fetch_sub(&follower->refs, 1) != 1)
 		return;
 	pthread_mutex_destroy(&follower->lock);
+	key_scope_unref(follower->scope);
 	free(follower);
 }
 
@@ -260,6 +279,7 @@ int core_events_follow(struct core *core, const struct principal *who,
 	pthread_mutex_init(&follower->lock, NULL);
 	follower->events = core->events;
 	str_copy(follower->account_id, sizeof(follower->account_id), who->account_id);
+	follower->scope = key_scope_ref(who->scope);
 	str_copy(follower->sandbox_id, sizeof(follower->sandbox_id),
 		 filter->sandbox_id ? filter->sandbox_id : "");
 	follower->types = types;
@@ -326,13 +346,16 @@ static struct core_event_follower **all_followers(struct core_events *events, si
 
 static bool wants(const struct core_event_follower *follower, const struct event_row *row)
 {
+	struct core *core = follower->events->core;
+	const struct key_scope *scope = follower->scope;
+
 	if (follower->sandbox_id[0] && !str_eq(follower->sandbox_id, row->sandbox_id))
 		return false;
 	for (int i = 0; follower->types != ALL_TYPES && i < EVENT_TYPES; i++) {
 		if (str_eq(event_type_names[i], row->type))
-			return follower->types & (1u << i);
+			return (follower->types & (1u << i)) && is_for(core, scope, row);
 	}
-	return true;
+	return is_for(core, scope, row);
 }
 
 static bool takes_more(struct core_event_follower *follower)

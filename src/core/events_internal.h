@@ -31,6 +31,7 @@ struct core_event_follower {
 	char account_id[ACCOUNT_ID_SIZE];
 	char sandbox_id[SANDBOX_ID_SIZE]; /* "": any */
 	uint32_t types;			  /* bits of enum event_type */
+	struct key_scope *scope;	  /* of who follows; a reference */
 	struct core_event_sink sink;
 	void *arg;
 

@@ -90,11 +90,11 @@ int exec_check_output_max(const struct core *core, uint64_t max, uint64_t *ret_m
 	return 0;
 }
 
-int exec_check(const struct core *core, const struct core_exec_request *req, struct exec_start *ret,
-	       struct err *err)
+int exec_check(const struct core *core, const struct principal *who,
+	       const struct core_exec_request *req, struct exec_start *ret, struct err *err)
 {
-	struct exec_start start = { .req = req };
-	char random[17];
+	struct exec_start start = { .req = req, .confined = !key_scope_may_be_root(who->scope) };
+	char random[EXEC_ID_HEX + 1];
 
 	if (check_command(req, err) < 0 || check_text("cwd", req->cwd, CWD_MAX, err) < 0 ||
 	    check_text("user", req->user, USER_MAX, err) < 0 || check_env(req->env, err) < 0 ||
@@ -103,7 +103,7 @@ int exec_check(const struct core *core, const struct core_exec_request *req, str
 	if (req->stdin_len > (size_t)core->limits.request_body_bytes)
 		return err_set(err, -EINVAL, "stdin has %zu bytes, the limit is %lld",
 			       req->stdin_len, (long long)core->limits.request_body_bytes);
-	rand_hex(random, sizeof(random) - 1);
+	rand_hex(random, start.confined ? EXEC_ID_CONFINED_HEX : EXEC_ID_HEX);
 	snprintf(start.exec_id, sizeof(start.exec_id), "exec_%s", random);
 	start.command = xstrndup(req->command, req->command_len);
 	*ret = start;
@@ -122,6 +122,18 @@ bool exec_id_valid(const char *id)
 
 	return str_starts(id, "exec_") && len >= 9 && len < EXEC_ID_SIZE &&
 	       strspn(id + 5, "0123456789abcdef") == len - 5;
+}
+
+int exec_authorize(const struct principal *who, const char *id, struct err *err)
+{
+	const char *hex = strchr(id, '_');
+
+	if (key_scope_may_be_root(who->scope) || !hex || strlen(hex + 1) == EXEC_ID_CONFINED_HEX)
+		return 0;
+	err_code(err, -EPERM, "scope_denied",
+		 "'%.32s' may run as root, and this key may not (\"root\" of its scope)", id);
+	err_hint(err, "use what was started with this key, or one that is limited like it");
+	return -EPERM;
 }
 
 int exec_not_found(const char *exec_id, struct err *err)
@@ -222,6 +234,7 @@ void exec_start_now(struct exec_start *start)
 		.log_cap_bytes = (uint64_t)sb->core->limits.exec_log_bytes,
 		.stdin_open = req->stdin_open || req->stdin_data,
 		.backpressure = start->backpressure,
+		.confined = start->confined,
 		.stdout_credit = start->stdout_credit,
 		.stderr_credit = start->stderr_credit,
 	};
@@ -385,6 +398,8 @@ static int run_request(struct core *core, const struct principal *who, const cha
 	if (!work)
 		return -ESHUTDOWN;
 	r = sandbox_find_running(core, who, sandbox_id, &sb, err);
+	if (r == 0)
+		r = exec_authorize(who, request->exec_id, err);
 	if (r == 0)
 		r = find_command(sb, request->exec_id, err);
 	if (r < 0)

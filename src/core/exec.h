@@ -13,6 +13,7 @@ struct exec_start {
 	int64_t timeout_ms;
 	uint64_t stdout_credit, stderr_credit;
 	bool backpressure;
+	bool confined; /* not as root: its id says so */
 	const struct exec_view_events *events;
 	void *arg;
 
@@ -20,8 +21,8 @@ struct exec_start {
 	struct err err;		/* result: num 0 or why it was not started */
 };
 
-int exec_check(const struct core *core, const struct core_exec_request *req, struct exec_start *ret,
-	       struct err *err);
+int exec_check(const struct core *core, const struct principal *who,
+	       const struct core_exec_request *req, struct exec_start *ret, struct err *err);
 void exec_start_clear(struct exec_start *start);
 /* Loop's thread. Sets view or err (-EPIPE: no channel, connect and try again). */
 void exec_start_now(struct exec_start *start);
@@ -35,6 +36,13 @@ int exec_with_channel(struct sandbox *sb, with_channel_fn fn, void *arg, struct 
 int exec_check_output_max(const struct core *core, uint64_t max, uint64_t *ret_max,
 			  struct err *err);
 bool exec_id_valid(const char *id);
+/* Ids of commands and terminals that were started by keys that may not be root are shorter by a
+ * digit. So it is known, by everybody and for as long as the command lives, and by no means of the
+ * guest's, to which commands such a key may speak. */
+#define EXEC_ID_HEX	     16
+#define EXEC_ID_CONFINED_HEX 15
+/* "scope_denied" for a command or terminal that may be root's. */
+int exec_authorize(const struct principal *who, const char *id, struct err *err);
 /* [worker] Signals a command or a terminal. */
 int exec_signal_any(struct core *core, const struct principal *who, const char *sandbox_id,
 		    const char *id, int signal, struct err *err);

@@ -488,7 +488,7 @@ int core_exec(struct core *core, const struct principal *who, const char *sandbo
 	if (r == 0)
 		r = sandbox_find_running(core, who, sandbox_id, &sb, err);
 	if (r == 0)
-		r = exec_check(core, req, &begin.start, err);
+		r = exec_check(core, who, req, &begin.start, err);
 	if (r < 0)
 		return r;
 	begin.start.sandbox = sb;
@@ -554,6 +554,8 @@ int core_exec_wait(struct core *core, const struct principal *who, const char *s
 		r = sandbox_find_running(core, who, sandbox_id, &sb, err);
 	if (r == 0 && !exec_id_valid(exec_id))
 		r = exec_not_found(exec_id, err);
+	if (r == 0)
+		r = exec_authorize(who, exec_id, err);
 	if (r < 0)
 		return r;
 	look.sb = sb;

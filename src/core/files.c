@@ -457,6 +457,7 @@ void core_on_loop(struct core *core, loop_fn fn, void *arg)
 struct begin {
 	struct core_transfer *transfer;
 	const char *user;
+	bool confined; /* not as root */
 	struct buf request;
 	struct err err; /* num 0: begun */
 };
@@ -474,6 +475,7 @@ static bool begin_on_loop(void *arg)
 		.request = begin->request.data,
 		.request_len = begin->request.len,
 		.stdin_open = takes_input(t),
+		.confined = begin->confined,
 		.stdout_credit = t->credit,
 		.stderr_credit = FILE_ERROR_MAX,
 	};
@@ -503,7 +505,7 @@ int core_transfer_open(struct core *core, const struct principal *who, const cha
 		       const struct core_transfer_events *events, void *arg, struct err *err)
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
-	struct begin begin = { .user = user };
+	struct begin begin = { .user = user, .confined = !key_scope_may_be_root(who->scope) };
 	struct sandbox *sb = NULL;
 	int r;
 

@@ -48,6 +48,7 @@ struct fork {
 	struct core *core;
 	const struct principal *who;
 	const struct core_fork_request *req;
+	json_t *labels; /* of the children, with what the key's scope adds; NULL: the source's */
 	struct sandbox *source;
 	struct sandbox_row source_row;
 	char *dir;
@@ -64,6 +65,7 @@ static void fork_clear(struct fork *f)
 		sandbox_unref(f->children[i].sb);
 	}
 	sandbox_row_clear(&f->source_row);
+	json_decref(f->labels);
 	sandbox_unref(f->source);
 	delta_capture_free(f->capture);
 	if (f->dir)
@@ -105,7 +107,7 @@ static int check_request(const struct core *core, const struct core_fork_request
 
 /* ---- 1: reserving ---- */
 
-static int64_t lifetime_ms(const struct fork *f)
+static int64_t asked_lifetime_ms(const struct fork *f)
 {
 	int64_t min_ms = f->core->limits.resume_minutes_min * MINUTE_MS;
 	int64_t left_ms;
@@ -116,6 +118,15 @@ static int64_t lifetime_ms(const struct fork *f)
 		return f->source->expires_boottime_ms - clock_boottime_ms();
 	left_ms = f->source_row.remaining_ms;
 	return left_ms > min_ms ? left_ms : min_ms;
+}
+
+/* What was not asked for is within what the key may give. */
+static int64_t lifetime_ms(const struct fork *f)
+{
+	const int64_t ms = asked_lifetime_ms(f);
+	const int64_t max_ms = key_scope_lifetime_minutes_max(f->who->scope) * MINUTE_MS;
+
+	return max_ms > 0 && ms > max_ms ? max_ms : ms;
 }
 
 static void fill_child(const struct fork *f, size_t i, struct sandbox_row *row)
@@ -141,9 +152,25 @@ static void fill_child(const struct fork *f, size_t i, struct sandbox_row *row)
 	row->idle_pause_minutes = from->idle_pause_minutes;
 	row->image_config = xstrdup(from->image_config);
 	row->egress = xstrdup(from->egress); /* never a looser one */
-	if (f->req->labels)
-		json_write(f->req->labels, &labels);
+	if (f->labels)
+		json_write(f->labels, &labels);
 	row->labels = labels.len ? buf_take(&labels) : xstrdup(from->labels);
+}
+
+/* The source's size is known only now. */
+static int authorize(struct fork *f, struct err *err)
+{
+	int r = authorize_making(f->who, err);
+
+	if (r == 0)
+		r = authorize_size(f->who, f->source_row.size, err);
+	if (r == 0 && f->req->timeout_minutes)
+		r = authorize_lifetime(f->who, f->req->timeout_minutes, err);
+	if (r < 0 || !f->req->labels)
+		return r;
+	f->labels = authorize_add_labels(f->who, f->req->labels);
+	r = authorize_labels(f->who, f->labels, err);
+	return r < 0 ? r : check_labels(&f->core->limits, f->labels, err);
 }
 
 static int make_objects(struct fork *f, struct err *err)
@@ -219,6 +246,8 @@ static int reserve_and_take(struct fork *f, int64_t *ret_held_ms, struct err *er
 				"sandbox '%s' is neither running nor paused but %s", f->source->id,
 				sandbox_status_name(status));
 	r = sandbox_load_row(f->source, &f->source_row, err);
+	if (r == 0)
+		r = authorize(f, err);
 	if (r == 0)
 		r = reserve(f, err);
 	abort_point("fork.reserved");
@@ -342,13 +371,21 @@ static void take_back(struct fork *f, const struct err *why)
 
 static void name_failure(struct err *err)
 {
-	const char *const kept[] = { "disk_full",	    "quota_reached",
-				     "no_credit",	    "spend_cap_reached",
-				     "limit_reached",	    "network_unavailable",
-				     "sandbox_not_running", "isolation_unavailable",
-				     "invalid_argument",    "snapshot_damaged",
-				     "snapshot_incomplete", "snapshot_version_mismatch",
-				     "agent_gone",	    "agent_timeout" };
+	const char *const kept[] = { "scope_denied",
+				     "disk_full",
+				     "quota_reached",
+				     "no_credit",
+				     "spend_cap_reached",
+				     "limit_reached",
+				     "network_unavailable",
+				     "sandbox_not_running",
+				     "isolation_unavailable",
+				     "invalid_argument",
+				     "snapshot_damaged",
+				     "snapshot_incomplete",
+				     "snapshot_version_mismatch",
+				     "agent_gone",
+				     "agent_timeout" };
 
 	failure_name(err, "start_failed", kept, ARRAY_SIZE(kept));
 }

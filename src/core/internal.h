@@ -605,6 +605,12 @@ int list_cursor(int r, struct err *err);
 /* "not_found" where the scope does not have the sandbox. */
 int authorize_sandbox(struct core *core, const struct principal *who, const char *id,
 		      struct err *err);
+/* By name, where the scope has it: "snapshot_not_found". */
+int snapshot_find(struct db_txn *txn, const struct principal *who, const char *name,
+		  struct snapshot_row *ret, struct err *err);
+/* The same as a question, for lists and events: no transaction for reading may be open here. */
+bool scope_sees_sandbox(struct core *core, const struct key_scope *scope, const char *id);
+bool scope_sees_snapshot(const struct key_scope *scope, const struct snapshot_row *row);
 /* Something within an operation that needs another scope; what: "join networks". */
 int authorize_scope(const struct principal *who, const char *scope, const char *what,
 		    struct err *err);

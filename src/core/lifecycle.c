@@ -368,7 +368,8 @@ static int time_lived(struct sandbox *sb, int64_t *ret_ms, struct err *err)
 
 /* The warden's record first: what it has synced stands. The row follows; if the daemon dies in
  * between, recovery takes the deadline from the record. */
-static int extend_locked(struct sandbox *sb, uint32_t minutes, struct err *err)
+static int extend_locked(struct sandbox *sb, const struct principal *who, uint32_t minutes,
+			 struct err *err)
 {
 	struct core *core = sb->core;
 	int64_t delta_ms = minutes * MINUTE_MS;
@@ -393,6 +394,9 @@ static int extend_locked(struct sandbox *sb, uint32_t minutes, struct err *err)
 			 (long long)(left_ms > 0 ? left_ms / MINUTE_MS : 0));
 		return -ERANGE;
 	}
+	r = authorize_lifetime(who, (total_ms + MINUTE_MS - 1) / MINUTE_MS, err);
+	if (r < 0)
+		return r;
 	r = vmm_extend(core->driver, &sb->vm, sb->expires_boottime_ms + delta_ms,
 		       clock_boottime_ms() + VM_EXTEND_DEADLINE_MS, err);
 	if (r < 0)
@@ -422,7 +426,7 @@ int core_extend(struct core *core, const struct principal *who, const char *id,
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&sb->op_lock);
-	r = extend_locked(sb, additional_minutes, err);
+	r = extend_locked(sb, who, additional_minutes, err);
 	pthread_mutex_unlock(&sb->op_lock);
 	if (r == -ESRCH)
 		return already_ended(sb, err);

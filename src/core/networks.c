@@ -286,6 +286,19 @@ static int list_members(struct core *core, struct db_txn *txn, const struct netw
 	return 0;
 }
 
+/* Leaves those that are not there for the scope out. */
+static void narrow_members(struct core *core, const struct key_scope *scope,
+			   struct core_network *network)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < network->n_members; i++) {
+		if (scope_sees_sandbox(core, scope, network->members[i].sandbox_id))
+			network->members[n++] = network->members[i];
+	}
+	network->n_members = n;
+}
+
 int core_network_list(struct core *core, const struct principal *who, struct core_network **ret,
 		      size_t *ret_n, struct err *err)
 {
@@ -306,6 +319,9 @@ int core_network_list(struct core *core, const struct principal *who, struct cor
 		core_networks_free(networks, n);
 		return r;
 	}
+	db_rollback(&txn);
+	for (size_t i = 0; i < n; i++)
+		narrow_members(core, who->scope, &networks[i]);
 	*ret = networks;
 	*ret_n = n;
 	return 0;

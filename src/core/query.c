@@ -241,10 +241,28 @@ static int filter_from_request(const struct principal *who, const struct core_li
 	return 0;
 }
 
+/* Those that are there for a scope; the caller frees *labels. */
+static void narrow_filter(const struct key_scope *scope, struct sandbox_label **labels,
+			  struct sandbox_filter *filter)
+{
+	const json_t *wanted = key_scope_labels(scope);
+	const char *name;
+	json_t *value;
+
+	filter->ids = key_scope_sandboxes(scope);
+	*labels = xcalloc(json_object_size(wanted) + 1, sizeof(**labels));
+	json_object_foreach((json_t *)(uintptr_t)wanted, name, value) {
+		(*labels)[filter->n_labels++] =
+			(struct sandbox_label){ name, json_string_value(value) };
+	}
+	filter->labels = *labels;
+}
+
 int core_list(struct core *core, const struct principal *who, const struct core_list_request *req,
 	      struct sandbox_info **ret, size_t *ret_n, char **ret_next_cursor, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	_cleanup_free_ struct sandbox_label *scope_labels = NULL;
 	_cleanup_free_ char *label = NULL;
 	char before_id[SANDBOX_ID_SIZE] = "";
 	struct sandbox_filter filter = { 0 };
@@ -255,6 +273,7 @@ int core_list(struct core *core, const struct principal *who, const struct core_
 
 	if (r < 0)
 		return r;
+	narrow_filter(who->scope, &scope_labels, &filter);
 	limit = filter.limit;
 	filter.limit++; /* one more tells whether there is a next page */
 	r = db_begin_read(core->db, &txn, err);

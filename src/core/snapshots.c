@@ -250,7 +250,7 @@ int core_snapshot_list(struct core *core, const struct principal *who,
 		return r;
 	infos = xcalloc(n_rows + 1, sizeof(*infos));
 	for (size_t i = 0; i < n_rows; i++) {
-		if (rows[i].ready)
+		if (rows[i].ready && scope_sees_snapshot(who->scope, &rows[i]))
 			info_from_snapshot(&rows[i], &infos[n++]);
 	}
 	snapshot_rows_free(rows, n_rows);
@@ -259,16 +259,29 @@ int core_snapshot_list(struct core *core, const struct principal *who,
 	return 0;
 }
 
-static int take_row(struct core *core, const char *account_id, const char *name,
+int snapshot_find(struct db_txn *txn, const struct principal *who, const char *name,
+		  struct snapshot_row *ret, struct err *err)
+{
+	int r = snapshots_by_name(txn, who->account_id, name, ret, err);
+
+	if (r == 0 && !scope_sees_snapshot(who->scope, ret)) {
+		snapshot_row_clear(ret);
+		*ret = (struct snapshot_row){ 0 };
+		r = err_code(err, -ENOENT, "snapshot_not_found", "no snapshot '%.64s'", name);
+	}
+	if (r == -ENOENT)
+		err_hint(err, "list your snapshots to see their names");
+	return r;
+}
+
+static int take_row(struct core *core, const struct principal *who, const char *name,
 		    struct snapshot_row *row, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	int r = db_begin_write(core->db, &txn, err);
 
 	if (r == 0)
-		r = snapshots_by_name(&txn, account_id, name, row, err);
-	if (r == -ENOENT)
-		err_hint(err, "list your snapshots to see their names");
+		r = snapshot_find(&txn, who, name, row, err);
 	if (r == 0 && !row->ready)
 		r = err_code(err, -EBUSY, "snapshot_not_ready", "snapshot '%s' is still being made",
 			     row->name);
@@ -290,7 +303,7 @@ int core_snapshot_remove(struct core *core, const struct principal *who, const c
 	if (!work)
 		return -ESHUTDOWN;
 	pthread_rwlock_wrlock(&core->snapshots_lock);
-	r = take_row(core, who->account_id, name, &row, err);
+	r = take_row(core, who, name, &row, err);
 	abort_point("snapshot.row_gone");
 	if (r == 0) {
 		dir = dir_of(core, row.id);

@@ -266,7 +266,7 @@ int core_exec_stream(struct core *core, const struct principal *who, const char 
 		return -ESHUTDOWN;
 	r = sandbox_find_running(core, who, sandbox_id, &sb, err);
 	if (r == 0)
-		r = exec_check(core, req, &begin.start, err);
+		r = exec_check(core, who, req, &begin.start, err);
 	if (r < 0)
 		return r;
 	begin.start.sandbox = sb;
@@ -318,6 +318,8 @@ int core_exec_follow(struct core *core, const struct principal *who, const char 
 	r = sandbox_find_running(core, who, sandbox_id, &sb, err);
 	if (r == 0 && !exec_id_valid(exec_id))
 		r = exec_not_found(exec_id, err);
+	if (r == 0)
+		r = exec_authorize(who, exec_id, err);
 	if (r < 0)
 		return r;
 	join = (struct stream_join){ .sb = sb,

@@ -24,7 +24,6 @@
 #include "core/exec.h"
 
 #define ID_PREFIX	  "term_"
-#define ID_HEX		  16
 #define INPUT_QUEUE_BYTES (64u * 1024)
 #define ASK_MS		  10000
 #define RESUME_AGAIN_MS	  5000
@@ -38,6 +37,7 @@ struct core_terminal {
 	struct core_terminal_sink sink;
 	void *arg;
 	bool is_new, has_offset;
+	bool confined; /* a new one: not as root */
 	uint64_t from;
 	uint32_t cols, rows; /* to be set as soon as there is a channel; 0: as it is */
 	bool ready, exited;
@@ -51,8 +51,11 @@ bool core_terminal_id_valid(const char *id)
 {
 	size_t prefix = strlen(ID_PREFIX);
 
-	return str_starts(id, ID_PREFIX) && strlen(id) == prefix + ID_HEX &&
-	       strspn(id + prefix, "0123456789abcdef") == ID_HEX;
+	size_t len = strlen(id);
+
+	return str_starts(id, ID_PREFIX) &&
+	       (len == prefix + EXEC_ID_HEX || len == prefix + EXEC_ID_CONFINED_HEX) &&
+	       strspn(id + prefix, "0123456789abcdef") == len - prefix;
 }
 
 static int not_found(const char *id, struct err *err)
@@ -281,6 +284,7 @@ static void start(struct opening *o)
 		.log_cap_bytes = (uint64_t)limits->terminal_log_bytes,
 		.stdin_open = true,
 		.backpressure = true,
+		.confined = t->confined,
 		.tty = &tty,
 	};
 
@@ -353,11 +357,12 @@ static int check(const struct core_terminal_request *req, struct err *err)
 	return 0;
 }
 
-static struct core_terminal *viewer_new(struct core *core, const struct core_terminal_request *req,
+static struct core_terminal *viewer_new(struct core *core, const struct principal *who,
+					const struct core_terminal_request *req,
 					const struct core_terminal_sink *sink, void *arg)
 {
 	struct core_terminal *t = xcalloc(1, sizeof(*t));
-	char random[ID_HEX + 1];
+	char random[EXEC_ID_HEX + 1];
 
 	t->core = core;
 	t->sink = *sink;
@@ -367,7 +372,8 @@ static struct core_terminal *viewer_new(struct core *core, const struct core_ter
 	t->from = req->from_offset;
 	t->cols = t->is_new ? 0 : req->cols;
 	t->rows = t->is_new ? 0 : req->rows;
-	rand_hex(random, ID_HEX);
+	t->confined = !key_scope_may_be_root(who->scope);
+	rand_hex(random, t->confined ? EXEC_ID_CONFINED_HEX : EXEC_ID_HEX);
 	if (t->is_new)
 		snprintf(t->id, sizeof(t->id), ID_PREFIX "%s", random);
 	else
@@ -389,10 +395,12 @@ int core_terminal_open(struct core *core, const struct principal *who, const cha
 		r = sandbox_find_running(core, who, sandbox_id, &sb, err);
 	if (r == 0 && req->terminal_id && !core_terminal_id_valid(req->terminal_id))
 		r = not_found(req->terminal_id, err);
+	if (r == 0 && req->terminal_id)
+		r = exec_authorize(who, req->terminal_id, err);
 	if (r < 0)
 		return r;
 	opening.sandbox = sb;
-	opening.terminal = viewer_new(core, req, sink, arg);
+	opening.terminal = viewer_new(core, who, req, sink, arg);
 	r = exec_with_channel(sb, open_on_loop, &opening, err);
 	if (r < 0)
 		free(opening.terminal);
@@ -555,7 +563,7 @@ int core_terminal_end(struct core *core, const struct principal *who, const char
 
 	/* Of an id that cannot be one, the sandbox may still be the first thing that is wrong. */
 	r = exec_signal_any(core, who, sandbox_id,
-			    known ? terminal_id : ID_PREFIX "0000000000000000", SIGKILL, &why);
+			    known ? terminal_id : ID_PREFIX "000000000000000", SIGKILL, &why);
 	if (r < 0 && (str_eq(err_code_of(&why), "exec_not_found") ||
 		      str_eq(err_code_of(&why), "exec_ended")))
 		return not_found(terminal_id, err);

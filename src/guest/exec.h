@@ -42,7 +42,8 @@ struct exec_request {
 	struct terminal_size size;
 	uint32_t terminals_max;
 	bool with_stdin;
-	char **env; /* NULL-terminated */
+	bool confined; /* not as root, and with no way to become it */
+	char **env;    /* NULL-terminated */
 	/* FILE: what to do; then there are no cwd, command, env, log and timeout. */
 	bool is_file;
 	struct buf file;

@@ -126,7 +126,20 @@ static void own_streams(const struct user *user)
 	}
 }
 
-static void become_user(const char *name, struct user *user, struct buf *passwd, struct buf *group)
+/* By number: any name may stand for root. */
+static void confine(const char *name, const struct user *user)
+{
+	if (user->uid == 0)
+		fail(PROTO_FAIL_DENIED,
+		     "this key may do nothing as root (\"root\" of its scope), which user '%s' is",
+		     name);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		fail(PROTO_FAIL_RESOURCES, "cannot keep the command from becoming root: %s",
+		     strerrordesc_np(errno));
+}
+
+static void become_user(const char *name, bool confined, struct user *user, struct buf *passwd,
+			struct buf *group)
 {
 	gid_t groups[USER_GROUPS_MAX];
 	size_t n;
@@ -134,6 +147,8 @@ static void become_user(const char *name, struct user *user, struct buf *passwd,
 	read_etc("/etc/passwd", passwd);
 	if (user_find(buf_str(passwd), passwd->len, name, user) < 0)
 		fail(PROTO_FAIL_USER, "user '%s' does not exist in the sandbox", name);
+	if (confined)
+		confine(name, user);
 	read_etc("/etc/group", group);
 	n = user_groups(buf_str(group), group->len, user, groups, USER_GROUPS_MAX);
 	own_streams(user);
@@ -274,7 +289,7 @@ void exec_child_run(const struct exec_child *child)
 	if (req->tty && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
 		fail(PROTO_FAIL_RESOURCES, "cannot take the terminal over: %s",
 		     strerrordesc_np(errno));
-	become_user(req->user[0] ? req->user : DEFAULT_USER, &user, &passwd, &group);
+	become_user(req->user[0] ? req->user : DEFAULT_USER, req->confined, &user, &passwd, &group);
 	enter_cwd(req->is_file ? "" : req->cwd, &user);
 	if (req->is_file)
 		run_file(&req->file, &passwd, &group);

@@ -244,6 +244,7 @@ static bool handle_exec(struct session *s, const struct proto_header *header,
 	credit[1] = frame_get_u64(r);
 	req.env = get_env(r);
 	req.tty = header->flags & PROTO_EXEC_TTY;
+	req.confined = header->flags & PROTO_EXEC_CONFINED;
 	req.with_stdin = req.tty || (header->flags & PROTO_EXEC_STDIN);
 	if (req.tty) {
 		req.size = get_size(r);
@@ -278,6 +279,7 @@ static bool handle_file(struct session *s, const struct proto_header *header,
 	request = frame_get_string(r, PROTO_FILE_REQUEST_MAX);
 	buf_append(&req.file, request.data, request.len);
 	req.with_stdin = header->flags & PROTO_EXEC_STDIN;
+	req.confined = header->flags & PROTO_EXEC_CONFINED;
 	good = frame_done(r) && !handle_find(s, header->handle);
 	if (good && handle_available(s, header->handle, &failure))
 		exec = exec_start(s->guest, &req, &failure);

@@ -291,6 +291,13 @@ static void list_sql(const struct sandbox_filter *filter, struct buf *sql)
 		buf_append_str(sql, " and value = $5");
 	if (filter->label_name)
 		buf_append_str(sql, ")");
+	if (filter->ids)
+		buf_append_str(sql, " and $9 like '%,' || id || ',%'");
+	for (size_t i = 0; i < filter->n_labels; i++)
+		buf_printf(sql,
+			   " and exists (select 1 from sandbox_labels where sandbox_id ="
+			   " sandboxes.id and name = $%zu and value = $%zu)",
+			   10 + 2 * i, 11 + 2 * i);
 	if (filter->before_created_unix_ms)
 		buf_append_str(sql,
 			       " and (created_unix_ms < $6 or (created_unix_ms = $6 and id < $7))");
@@ -301,10 +308,13 @@ int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter,
 		   struct sandbox_row **ret, size_t *ret_n, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
-	_cleanup_buf_ struct buf sql = BUF_INIT;
+	_cleanup_buf_ struct buf sql = BUF_INIT, ids = BUF_INIT;
 	int r;
 
 	list_sql(filter, &sql);
+	buf_append_char(&ids, ',');
+	for (size_t i = 0; filter->ids && filter->ids[i]; i++)
+		buf_printf(&ids, "%s,", filter->ids[i]);
 	r = db_query(txn, buf_str(&sql), &query, err);
 	if (r < 0)
 		return r;
@@ -322,6 +332,12 @@ int sandboxes_list(struct db_txn *txn, const struct sandbox_filter *filter,
 		db_bind_text(&query, 7, filter->before_id);
 	}
 	db_bind_int(&query, 8, filter->limit);
+	if (filter->ids)
+		db_bind_text(&query, 9, buf_str(&ids));
+	for (size_t i = 0; i < filter->n_labels; i++) {
+		db_bind_text(&query, (int)(10 + 2 * i), filter->labels[i].name);
+		db_bind_text(&query, (int)(11 + 2 * i), filter->labels[i].value);
+	}
 	return read_rows(&query, ret, ret_n, err);
 }
 

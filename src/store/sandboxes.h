@@ -81,10 +81,13 @@ int sandboxes_uid_taken(struct db_txn *txn, const char *node_id, int64_t uid, bo
 
 struct sandbox_filter {
 	const char *account_id;
-	const char *status;		/* NULL: not ended; "all"; or one */
-	const char *image;		/* NULL: any */
-	const char *label_name;		/* NULL: any */
-	const char *label_value;	/* NULL: any */
+	const char *status;		    /* NULL: not ended; "all"; or one */
+	const char *image;		    /* NULL: any */
+	const char *label_name;		    /* NULL: any */
+	const char *label_value;	    /* NULL: any */
+	const char *const *ids;		    /* NULL-terminated: only these; NULL: any */
+	const struct sandbox_label *labels; /* and only those that have all of these */
+	size_t n_labels;
 	int64_t before_created_unix_ms; /* 0: from the newest */
 	const char *before_id;
 	uint32_t limit;

@@ -222,9 +222,9 @@ static void test_exec_requests(void **state)
 
 	memset(long_command, 'x', PROTO_COMMAND_MAX + 1);
 #define CHECK(result, ...)                                                                         \
-	assert_int_equal(                                                                          \
-		exec_check(f->core, &(struct core_exec_request){ __VA_ARGS__ }, &start, &err),     \
-		result)
+	assert_int_equal(exec_check(f->core, &f->admin,                                            \
+				    &(struct core_exec_request){ __VA_ARGS__ }, &start, &err),     \
+			 result)
 	CHECK(-EINVAL, .command = "");
 	CHECK(-EINVAL, .command = "a\0b", .command_len = 3);
 	CHECK(-EINVAL, .command = long_command, .command_len = PROTO_COMMAND_MAX + 1);
