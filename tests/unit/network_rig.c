@@ -64,6 +64,12 @@ int rig_teardown(void **state)
 /* As a creation makes one, but for the machine. */
 struct sandbox *make_sandbox(struct fixture *f, const char *name, const char *egress)
 {
+	return make_labelled(f, name, egress, "{}");
+}
+
+struct sandbox *make_labelled(struct fixture *f, const char *name, const char *egress,
+			      const char *labels)
+{
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	_cleanup_(sandbox_row_clear) struct sandbox_row row = {
 		.size = "small",
@@ -84,7 +90,7 @@ struct sandbox *make_sandbox(struct fixture *f, const char *name, const char *eg
 	str_copy(row.name, sizeof(row.name), name);
 	str_copy(row.node_id, sizeof(row.node_id), f->core->node_id);
 	str_copy(row.account_id, sizeof(row.account_id), f->admin.account_id);
-	row.labels = xstrdup("{}");
+	row.labels = xstrdup(labels);
 	row.egress = xstrdup(egress);
 	row.uid = f->next_uid++;
 	row.created_unix_ms = clock_unix_ms();

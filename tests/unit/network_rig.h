@@ -24,6 +24,9 @@ void rig_restart(struct fixture *f);
 
 /* As a creation makes one, but for the machine; running, and the caller's to unref. */
 struct sandbox *make_sandbox(struct fixture *f, const char *name, const char *egress);
+/* labels as JSON text. */
+struct sandbox *make_labelled(struct fixture *f, const char *name, const char *egress,
+			      const char *labels);
 /* One of an earlier daemon, as recovery takes it over. */
 struct sandbox *adopt(struct fixture *f, const char *id);
 void load_row(struct sandbox *sb, struct sandbox_row *row);
