@@ -1,18 +1,19 @@
 /*
  * The operations table: what a surface may ask for, defined once. REST routing and validation, MCP
- *tool schemas, OpenAPI, the CLI's help and the plain-text docs are all made from it.
+ * tool schemas, OpenAPI, the CLI's help and the plain-text docs are all made from it.
  *
  * An operation takes one JSON object of arguments (path, query and body parameters alike), checked
  * and completed with defaults by ops_validate before the handler sees it, and answers one JSON
- *value.
+ * value.
  *
  * A surface runs a call like this:
  *
  *	op_call_init(&c->call, op, core, &who, OP_SURFACE_…, request_id);
  *	c->call.args = …;                  // from ops_validate
  *	c->call.finished = my_finished;    // called exactly once, whatever happens; may free c
- *	op_call_run(&c->call);             // [worker] returns early when the call waits for
- *something … op_call_cancel(&c->call);          // the caller went away; finished still follows
+ *	op_call_run(&c->call);             // [worker] returns early when the call waits
+ *	…
+ *	op_call_cancel(&c->call);          // the caller went away; finished still follows
  *	op_call_clear(&c->call);           // in my_finished
  */
 #pragma once

@@ -8,7 +8,7 @@
  *	TUNNEL       the two sockets are joined
  *
  * Memory is bounded both ways: OUT_BYTES of the request wait for the guest (and what the HTTP
- *server queues before the client's window closes), ANSWER_BYTES of the answer for the client. Each
+ * server queues before the client's window closes), ANSWER_BYTES of the answer for the client. Each
  * connection into a sandbox serves one request: there is no second one whose answer a guest could
  * give in advance.
  *
@@ -17,8 +17,8 @@
  * guest stops reading: then the rest of the body is dropped.
  *
  * Deadlines are about silence: of the guest before its answer begins. Afterwards an answer may
- *pause for ever (server-sent events do); a guest that is gone is noticed by the kernel's keepalive,
- *and by the core, which ends the connections of a sandbox with it.
+ * pause for ever (server-sent events do); a guest that is gone is noticed by the keepalive of the
+ * kernel, and by the core, which ends the connections of a sandbox with it.
  */
 #include "api/preview_exchange.h"
 

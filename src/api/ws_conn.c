@@ -2,8 +2,8 @@
  * WebSocket connections. See ws_conn.h.
  *
  *	OPEN      messages go both ways
- *	CLOSING   we have said that we close: what comes is dropped until the client agrees or
- *leaves OVER      the client has said so or is gone; what is queued goes out, then `closed`
+ *	CLOSING   we have said that we close: what comes is dropped until the client does too
+ *	OVER      the client has said so or is gone; what is queued goes out, then `closed`
  *
  * Whatever was asked for within a callback takes effect after it (settle), so that the connection
  * never goes away under its own feet.

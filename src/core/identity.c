@@ -1,7 +1,9 @@
 /* Who is asking: keys by their hash, and the first account and key of a new state directory. */
 #include <errno.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,11 +18,24 @@
 #define KEY_FILE_MAX   4096
 #define ADMIN_KEY_NEXT ".next"
 
+/* Looking an algorithm up takes OpenSSL 3 longer than hashing a key with it. */
+static EVP_MD *sha256;
+static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+
+static void find_sha256(void)
+{
+	sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
 void key_hash(const char *key, size_t len, char out[KEY_HASH_SIZE])
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
 
-	SHA256((const unsigned char *)key, len, digest);
+	pthread_once(&sha256_once, find_sha256);
+	if (!sha256 || EVP_Digest(key, len, digest, NULL, sha256, NULL) != 1) {
+		log_error("a key cannot be hashed", "algorithm=%s", "SHA256");
+		abort();
+	}
 	hex_encode(digest, sizeof(digest), out);
 }
 

@@ -2,13 +2,15 @@
  * The scope of a key: what it may do less than its account. Each field narrows by itself, and a
  * field that is absent does not; an empty list allows nothing. As JSON, of a key and of a request:
  *
- *	operations            names of scopes ("exec", "sandbox:read") or of operations
- *("exec_wait") sandboxes             ids: no others are there for this key labels names and values:
- *only sandboxes that have them all are there, and what it makes gets them sizes what it may make
- *("custom": of any shape) lifetime_minutes_max  in total, of what it makes or extends egress_loosen
- *false: what it makes may reach nothing, what there is not more than it does root false: no
- *command, terminal or file operation as root, and no sudo spend_credits_max     what all that it
- *makes may cost together
+ * - operations: names of scopes ("exec", "sandbox:read") or of operations ("exec_wait")
+ * - sandboxes: ids; no others are there for this key
+ * - labels: names and values; only sandboxes that have them all are there, and what it makes gets
+ *   them
+ * - sizes: what it may make ("custom": of any shape)
+ * - lifetime_minutes_max: in total, of what it makes or extends
+ * - egress_loosen: false: what it makes may reach nothing, what there is not more than it does
+ * - root: false: no command, terminal or file operation as root, and no sudo
+ * - spend_credits_max: what all that it makes may cost together
  *
  * Immutable and reference-counted (any thread). NULL is the scope that narrows nothing. Pure.
  */

@@ -6,8 +6,8 @@
  *	server, ready
  *
  * The socket is opened first, so that a taken port is found out before anything was touched;
- *clients wait in its backlog until recovery is done. The end leaves sandboxes running: the next
- *start takes them over.
+ * clients wait in its backlog until recovery is done. The end leaves sandboxes running: the next
+ * start takes them over.
  */
 #include <errno.h>
 #include <signal.h>

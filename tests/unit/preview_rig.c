@@ -1,7 +1,7 @@
 /*
  * The daemon's HTTP surface on the core without machines, for preview.test.mjs, where what the
- *tests serve on loopback stands for the servers in a sandbox, and for terminal_socket.test.mjs.
- *Prints its URL, then answers commands, a line each:
+ * tests serve on loopback stands for the servers in a sandbox, and for terminal_socket.test.mjs.
+ * Prints its URL, then answers commands, a line each:
  *
  *	sign PORT MINUTES    a token
  *	expired PORT         a token that has expired
