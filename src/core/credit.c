@@ -19,7 +19,7 @@
 #include "base/str.h"
 #include "core/internal.h"
 
-#define EARLY_MS	       5000
+#define EARLY_MS	       5000 /* less than what is held for a run at least */
 #define LOOK_MIN_MS	       1000
 #define LOOK_MAX_MS	       60000
 #define RETRY_MS	       5000
@@ -234,8 +234,7 @@ static bool stop_one(struct core *core, const struct meter_row *meter)
 	if (!sb || sandbox_status(sb) != SANDBOX_RUNNING)
 		return false;
 	/* It is looked at every second while it is so. */
-	first = !sb->unpaid_seen_boottime_ms ||
-		now - sb->unpaid_seen_boottime_ms > UNPAID_ANEW_MS;
+	first = !sb->unpaid_seen_boottime_ms || now - sb->unpaid_seen_boottime_ms > UNPAID_ANEW_MS;
 	if (first)
 		sb->unpaid_boottime_ms = now;
 	sb->unpaid_seen_boottime_ms = now;

@@ -65,7 +65,7 @@ static const struct number_limit numbers[] = {
 	LIMIT(events_per_account, 100000, 1000, 100000000),
 	LIMIT(event_followers_per_account, 2000, 1, 1000000),
 	LIMIT(starting_credits, 500, 0, 1000000000),
-	LIMIT(credit_hold_seconds, 60, 0, 3600),
+	LIMIT(credit_hold_seconds, 60, 10, 3600),
 	LIMIT(charge_interval_seconds, 60, 1, 3600),
 	LIMIT(audit_days, 0, 0, 36500),
 	LIMIT(idempotency_hours, 24, 1, 24 * 365),
