@@ -458,7 +458,8 @@ test('a daemon that is killed in the middle leaves a chain that is whole, and la
 		};
 		const clients = [0, 1, 2, 3, 4, 5].map(client);
 
-		await sleep(60 + 37 * round);
+		for (const until = Date.now() + 60_000; answered.length < 3 + 5 * round; await sleep(3 + round))
+			assert.ok(Date.now() < until, 'nothing is answered');
 		await daemon.kill();
 		over = true;
 		await Promise.all(clients);
@@ -468,7 +469,6 @@ test('a daemon that is killed in the middle leaves a chain that is whole, and la
 		const byId = Map.groupBy ? Map.groupBy(found, ({ request_id }) => request_id)
 			: found.reduce((map, one) => map.set(one.request_id, [...(map.get(one.request_id) ?? []), one]), new Map());
 
-		assert.ok(answered.length > 0);
 		for (const [id, result] of answered) {
 			assert.equal(byId.get(id)?.length, 1, id);
 			if (result)
