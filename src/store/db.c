@@ -26,6 +26,7 @@
 #include "store/db_migrate.h"
 
 #define DB_BUSY_TIMEOUT_MS 5000
+#define RESERVED_BYTES	   (8u << 20) /* on a full disk, ends can be written for a while */
 #define KEPT_STATEMENTS	   64
 
 struct kept_statement {
@@ -462,7 +463,8 @@ DEFINE_CLEANUP(struct db *, db_closep, db_close);
 int db_open(const char *path, struct db **ret, struct err *err)
 {
 	const struct db_options options = { .migrations = db_migrations,
-					    .n_migrations = db_n_migrations };
+					    .n_migrations = db_n_migrations,
+					    .reserved_bytes = RESERVED_BYTES };
 
 	return db_open_with(path, &options, ret, err);
 }
