@@ -44,6 +44,7 @@ enum cli_complete {
 	CLI_COMPLETE_NONE,
 	CLI_COMPLETE_SANDBOX,
 	CLI_COMPLETE_IMAGE,
+	CLI_COMPLETE_KEY,
 	CLI_COMPLETE_COMMAND, /* names of skerry's own commands */
 	CLI_COMPLETE_DIRECTORY,
 	CLI_COMPLETE_COPY, /* SANDBOX:, or a file here */
@@ -113,5 +114,7 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_network_create, cli_command_network_ls, cli_command_network_rm,
 	cli_command_network_join, cli_command_network_leave, cli_command_image_build,
 	cli_command_image_ls, cli_command_image_rm, cli_command_mcp, cli_command_mcp_config,
-	cli_command_init, cli_command_usage, cli_command_account_grant, cli_command_doctor,
-	cli_command_completion, cli_command_version, cli_command_help;
+	cli_command_init, cli_command_key_create, cli_command_key_ls, cli_command_key_rotate,
+	cli_command_key_rm, cli_command_account_create, cli_command_account_ls, cli_command_usage,
+	cli_command_account_grant, cli_command_doctor, cli_command_completion, cli_command_version,
+	cli_command_help;

@@ -19,6 +19,8 @@ static const char *dynamic_source(enum cli_complete complete)
 		return "skerry ls --quiet 2>/dev/null";
 	case CLI_COMPLETE_IMAGE:
 		return "skerry image ls --quiet 2>/dev/null";
+	case CLI_COMPLETE_KEY:
+		return "skerry key ls --quiet 2>/dev/null";
 	case CLI_COMPLETE_COPY:
 		return "skerry ls --quiet 2>/dev/null | sed 's/$/:/'";
 	case CLI_COMPLETE_COMMAND:
