@@ -190,6 +190,8 @@ static json_t *operation(const struct op *op, const struct core_limits *limits)
 	json_put_str(json, "summary", op->title);
 	json_put_str(json, "description", op->summary);
 	json_put_str(json, "x-scope", op->scope); /* which a key needs for it */
+	/* For clients that lost an answer: asking again does nothing twice. */
+	json_put(json, "x-idempotent", json_boolean(op->hints & (OP_READ_ONLY | OP_IDEMPOTENT)));
 	for (size_t i = 0; i < op->n_args; i++) {
 		const struct op_arg *arg = &op->args[i];
 

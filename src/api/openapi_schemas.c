@@ -19,13 +19,15 @@ static const struct {
 	{ "Snapshot", "create_snapshot" },   { "Egress", "get_egress" },
 	{ "Network", "create_network" },     { "NetworkMembership", "join_network" },
 	{ "FileEntry", "stat_file" },	     { "Image", "build_image" },
-	{ "SandboxEnd", "destroy_sandbox" },
+	{ "SandboxEnd", "destroy_sandbox" }, { "Key", "revoke_key" },
+	{ "NewKey", "create_key" },
 };
 
 #define STRING_TYPE  "{\"type\":\"string\"}"
 #define INTEGER_TYPE "{\"type\":\"integer\"}"
 #define TEXT_OR_NULL "{\"type\":[\"string\",\"null\"]}"
 #define NUM_OR_NULL  "{\"type\":[\"integer\",\"null\"]}"
+#define NUMBER_TYPE  "{\"type\":\"number\"}"
 #define BOOLEAN_TYPE "{\"type\":\"boolean\"}"
 #define TIME_TYPE    "{\"type\":\"string\",\"format\":\"date-time\"}"
 #define MAYBE_TIME   "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
@@ -99,6 +101,85 @@ static const struct member fork_report_members[] = {
 	{ "source_paused_ms", INTEGER_TYPE, false },
 };
 
+static const struct member stats_members[] = {
+	{ "at", TIME_TYPE, false },
+	{ "cpu_percent", NUMBER_TYPE, false },
+	{ "memory_bytes", INTEGER_TYPE, false },
+};
+
+static const struct member account_members[] = {
+	{ "id", STRING_TYPE, false },
+	{ "name", STRING_TYPE, false },
+	{ "admin", BOOLEAN_TYPE, false },
+	{ "created_at", TIME_TYPE, false },
+};
+
+static const struct member price_members[] = {
+	{ "name", STRING_TYPE, false },
+	{ "vcpus", NUMBER_TYPE, false },
+	{ "memory_mb", INTEGER_TYPE, false },
+	{ "disk_gb", INTEGER_TYPE, false },
+	{ "microcredits_per_second", INTEGER_TYPE, false },
+	{ "credits_per_hour", NUMBER_TYPE, false },
+};
+
+#define USAGE_MEMBERS                                                                              \
+	{ "microcredits", INTEGER_TYPE, false },                                                   \
+	{                                                                                          \
+		"running_seconds", NUMBER_TYPE, false                                              \
+	}
+
+static const struct member usage_of_day_members[] = {
+	{ "day", STRING_TYPE, false },
+	USAGE_MEMBERS,
+};
+
+static const struct member usage_of_key_members[] = {
+	{ "key_id", STRING_TYPE, false },
+	{ "label", TEXT_OR_NULL, false },
+	USAGE_MEMBERS,
+	{ "last_charged_at", MAYBE_TIME, false },
+};
+
+static const struct member usage_of_sandbox_members[] = {
+	{ "sandbox_id", STRING_TYPE, false },
+	{ "name", TEXT_OR_NULL, false },
+	USAGE_MEMBERS,
+	{ "last_charged_at", MAYBE_TIME, false },
+};
+
+/* A grant has reference and note, a charge what follows them. */
+static const struct member ledger_members[] = {
+	{ "id", INTEGER_TYPE, false },	     { "at", TIME_TYPE, false },
+	{ "kind", STRING_TYPE, false },	     { "debit", STRING_TYPE, false },
+	{ "credit", STRING_TYPE, false },    { "microcredits", INTEGER_TYPE, false },
+	{ "reference", TEXT_OR_NULL, true }, { "note", TEXT_OR_NULL, true },
+	{ "sandbox_id", STRING_TYPE, true }, { "generation", INTEGER_TYPE, true },
+	{ "key_id", STRING_TYPE, true },     { "microcredits_per_second", INTEGER_TYPE, true },
+	{ "run_began_at", TIME_TYPE, true }, { "from", TIME_TYPE, true },
+	{ "to", TIME_TYPE, true },
+};
+
+/* One that somebody has changed has seq and damaged alone. */
+static const struct member audit_members[] = {
+	{ "seq", INTEGER_TYPE, false },
+	{ "damaged", BOOLEAN_TYPE, true },
+	{ "prev", STRING_TYPE, true },
+	{ "at", TIME_TYPE, true },
+	{ "account_id", TEXT_OR_NULL, true },
+	{ "key_id", TEXT_OR_NULL, true },
+	{ "surface", STRING_TYPE, true },
+	{ "peer", TEXT_OR_NULL, true },
+	{ "request_id", TEXT_OR_NULL, true },
+	{ "operation", STRING_TYPE, true },
+	{ "sandbox_id", TEXT_OR_NULL, true },
+	{ "args", "{\"type\":\"object\"}", true },
+	{ "result", STRING_TYPE, true },
+	{ "duration_ms", INTEGER_TYPE, true },
+	{ "outcome", "{\"type\":\"object\"}", true },
+	{ "hash", STRING_TYPE, true },
+};
+
 #define MEMBERS(array) array, ARRAY_SIZE(array)
 
 static const struct {
@@ -115,6 +196,14 @@ static const struct {
 	{ "Terminal", MEMBERS(terminal_members) },
 	{ "Traffic", MEMBERS(traffic_members) },
 	{ "ForkReport", MEMBERS(fork_report_members) },
+	{ "StatsSample", MEMBERS(stats_members) },
+	{ "Account", MEMBERS(account_members) },
+	{ "SizePrice", MEMBERS(price_members) },
+	{ "UsageOfDay", MEMBERS(usage_of_day_members) },
+	{ "UsageOfKey", MEMBERS(usage_of_key_members) },
+	{ "UsageOfSandbox", MEMBERS(usage_of_sandbox_members) },
+	{ "LedgerEntry", MEMBERS(ledger_members) },
+	{ "AuditRecord", MEMBERS(audit_members) },
 };
 
 /* What a field of a result holds that the table has as an object, or as a list of objects. */
@@ -135,6 +224,16 @@ static const struct {
 	{ "get_sandbox", "traffic", "Traffic" },
 	{ "create_network", "members", "NetworkMember" },
 	{ "exec", "egress_denied", "ExecDenial" },
+	{ "get_stats", "samples", "StatsSample" },
+	{ "list_keys", "items", "Key" },
+	{ "list_accounts", "items", "Account" },
+	{ "create_account", "key", "NewKey" },
+	{ "prices", "sizes", "SizePrice" },
+	{ "get_usage", "by_day", "UsageOfDay" },
+	{ "get_usage", "by_key", "UsageOfKey" },
+	{ "get_usage", "by_sandbox", "UsageOfSandbox" },
+	{ "list_ledger", "items", "LedgerEntry" },
+	{ "list_audit", "items", "AuditRecord" },
 };
 
 static const struct op *op_named(const char *name)
