@@ -1,0 +1,1 @@
+"""The client, written once for asyncio; unasync.py makes the other one of it."""
