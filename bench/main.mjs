@@ -16,6 +16,7 @@
 //   pause   how long a pause takes until it is durable, and a resume, by written memory
 //   hundred a hundred sandboxes alive: private memory and idle CPU
 //   network the egress program's cost, between network namespaces
+//   ledger  usage with a million charges in the ledger, against ten
 //
 // The figures are printed as a table with the aim beside them, and written as JSON.
 
@@ -35,6 +36,7 @@ import { files } from './files.mjs';
 import { fork, growth } from './fork.mjs';
 import { get } from './get.mjs';
 import { hundred } from './hundred.mjs';
+import { ledger } from './ledger.mjs';
 import { memory } from './memory.mjs';
 import { network } from './network.mjs';
 import { pause } from './pause.mjs';
@@ -46,7 +48,7 @@ import { table } from './table.mjs';
 
 const parts = {
 	start, exec, exec_crowd: execCrowd, stream: streaming, get, connections, files, memory, churn, crowd, standby, fork,
-	growth, pause, hundred, network,
+	growth, pause, hundred, network, ledger,
 };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]

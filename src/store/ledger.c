@@ -80,6 +80,19 @@ int wallets_get(struct db_txn *txn, const char *account_id, struct wallet_row *r
 	return 0;
 }
 
+int wallets_entries(struct db_txn *txn, int64_t *ret_n, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn, "select coalesce(sum(last_entry), 0) from wallets", &query, err);
+
+	if (r == 0)
+		r = db_step(&query, err);
+	if (r < 0)
+		return r;
+	*ret_n = db_column_int(&query, 0);
+	return 0;
+}
+
 /* ---- appending ---- */
 
 static bool is_charge(const struct ledger_entry *entry)

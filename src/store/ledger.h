@@ -31,6 +31,9 @@ int wallets_insert(struct db_txn *txn, const char *account_id, bool unlimited, s
 int wallets_get(struct db_txn *txn, const char *account_id, struct wallet_row *ret,
 		struct err *err);
 
+/* How many entries there are, of all accounts. */
+int wallets_entries(struct db_txn *txn, int64_t *ret_n, struct err *err);
+
 /* ---- entries ---- */
 
 struct ledger_entry {

@@ -121,21 +121,22 @@ static const struct comparison comparisons[] = {
 	  "select account_id, id, amount from ledger_entries where account_id not in"
 	  " (select account_id from wallets)" },
 	{ "its sum by key is not that of its charges:",
-	  "select coalesce(t.name, e.name), t.amount, e.amount from usage_totals t full join"
-	  " (select account_id, key_id as name, sum(amount) as amount,"
-	  " sum(to_unix_ms - from_unix_ms) as ms from ledger_entries"
-	  " where sandbox_id is not null group by 1, 2) e"
-	  " on t.account_id = e.account_id and t.name = e.name and t.kind = 'key'"
-	  " where (t.kind is null or t.kind = 'key')"
-	  " and (t.amount is distinct from e.amount or t.running_ms is distinct from e.ms)" },
+	  "select name, sum(amount), sum(ms) from ("
+	  "select account_id, name, amount, running_ms as ms, 0 as side from usage_totals"
+	  " where kind = 'key' union all"
+	  " select account_id, key_id, -sum(amount), sum(from_unix_ms - to_unix_ms), 1"
+	  " from ledger_entries where sandbox_id is not null group by account_id, key_id) as both"
+	  " group by account_id, name having sum(amount) <> 0 or sum(ms) <> 0"
+	  " or min(side) <> 0 or max(side) <> 1" },
 	{ "its sum by sandbox is not that of its charges:",
-	  "select coalesce(t.name, e.name), t.amount, e.amount from usage_totals t full join"
-	  " (select account_id, sandbox_id as name, sum(amount) as amount,"
-	  " sum(to_unix_ms - from_unix_ms) as ms from ledger_entries"
-	  " where sandbox_id is not null group by 1, 2) e"
-	  " on t.account_id = e.account_id and t.name = e.name and t.kind = 'sandbox'"
-	  " where (t.kind is null or t.kind = 'sandbox')"
-	  " and (t.amount is distinct from e.amount or t.running_ms is distinct from e.ms)" },
+	  "select name, sum(amount), sum(ms) from ("
+	  "select account_id, name, amount, running_ms as ms, 0 as side from usage_totals"
+	  " where kind = 'sandbox' union all"
+	  " select account_id, sandbox_id, -sum(amount), sum(from_unix_ms - to_unix_ms), 1"
+	  " from ledger_entries where sandbox_id is not null group by account_id, sandbox_id) as "
+	  "both"
+	  " group by account_id, name having sum(amount) <> 0 or sum(ms) <> 0"
+	  " or min(side) <> 0 or max(side) <> 1" },
 	{ "its meter does not agree with its charges: sandbox",
 	  "select m.sandbox_id, m.charged, coalesce(sum(e.amount), 0) from meters m"
 	  " left join ledger_entries e on e.sandbox_id = m.sandbox_id"
