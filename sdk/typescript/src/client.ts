@@ -49,12 +49,15 @@ export class Skerry {
 	}
 
 	/** Sandboxes, newest first; those that are alive, unless `status` says otherwise. */
-	async *sandboxes(options: Omit<types.ListSandboxesArgs, 'cursor'> & CallOptions = {}): AsyncGenerator<Sandbox, void, undefined> {
+	async *sandboxes(
+		options: Omit<types.ListSandboxesArgs, 'cursor'> & CallOptions = {},
+	): AsyncGenerator<Sandbox, void, undefined> {
 		const { signal, ...filter } = options;
 		let cursor: string | null | undefined;
 
 		do {
-			const page: types.ListSandboxesResult = await this.call('list_sandboxes', { ...filter, ...(cursor && { cursor }) }, { signal });
+			const args = { ...filter, ...(cursor && { cursor }) };
+			const page: types.ListSandboxesResult = await this.call('list_sandboxes', args, { signal });
 
 			yield* page.items.map((info) => new Sandbox(this.#transport, info));
 			cursor = page.next_cursor;

@@ -55,7 +55,9 @@ function execArgs(id: string, command: string, options: RunOptions): Record<stri
 	return { ...args, ...input, id, command };
 }
 
-async function collect(events: AsyncGenerator<FollowEvent, ExecResult, undefined>, options: WatchOptions): Promise<CommandResult> {
+async function collect(
+	events: AsyncGenerator<FollowEvent, ExecResult, undefined>, options: WatchOptions,
+): Promise<CommandResult> {
 	const max = options.max_output_bytes ?? OUTPUT_BYTES;
 	const kept = { stdout: new Collector(max), stderr: new Collector(max) };
 	const listeners = { stdout: options.onStdout, stderr: options.onStderr };
@@ -132,7 +134,9 @@ export class Command {
 	}
 
 	/** Its output as it comes, from the given bytes on; ends with the command. */
-	async *output(options: CallOptions & Partial<Record<StreamName, number>> = {}): AsyncGenerator<OutputChunk, ExecResult, undefined> {
+	async *output(
+		options: CallOptions & Partial<Record<StreamName, number>> = {},
+	): AsyncGenerator<OutputChunk, ExecResult, undefined> {
 		const events = follow(this.#transport, this.sandboxId, new Position(this.execId, options), options);
 
 		for (;;) {

@@ -32,8 +32,12 @@ export class Files {
 		this.#id = id;
 	}
 
-	#call<Name extends OperationName>(name: Name, args: object, { signal, ...more }: CallOptions): Promise<Operations[Name]['result']> {
-		return this.#transport.call(name, { ...more, ...args, id: this.#id } as unknown as Operations[Name]['args'], { signal });
+	#call<Name extends OperationName>(
+		name: Name, args: object, { signal, ...more }: CallOptions,
+	): Promise<Operations[Name]['result']> {
+		const all = { ...more, ...args, id: this.#id } as unknown as Operations[Name]['args'];
+
+		return this.#transport.call(name, all, { signal });
 	}
 
 	#send(name: OperationName, args: object, { signal, ...more }: CallOptions, options: SendOptions = {}): Promise<Response> {

@@ -35,10 +35,13 @@ export class Sandbox implements AsyncDisposable {
 		this.files = new Files(transport, info.id);
 	}
 
-	#call<Name extends OperationName>(name: Name, args: object, options: CallOptions = {}): Promise<types.Operations[Name]['result']> {
+	#call<Name extends OperationName>(
+		name: Name, args: object, options: CallOptions = {},
+	): Promise<types.Operations[Name]['result']> {
 		const { signal, ...more } = options;
+		const all = { ...more, ...args, id: this.id } as unknown as types.Operations[Name]['args'];
 
-		return this.#transport.call(name, { ...more, ...args, id: this.id } as unknown as types.Operations[Name]['args'], { signal });
+		return this.#transport.call(name, all, { signal });
 	}
 
 	// ---- commands ----
