@@ -1,13 +1,13 @@
 // Requests a second of an operation that only reads, GET /v1/sandboxes/{id}, against what libmicrohttpd does by
 // itself with an answer of the same length that is ready: the same load, in turn.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import readline from 'node:readline';
 
 import { Connection } from './http.mjs';
+import { load } from './load.mjs';
 import { interleave, quantile } from './stats.mjs';
 
-const CONNECTIONS = 16;
 const REQUESTS = 4000;
 const ROUNDS = 10;
 const AIM = 0.5;
@@ -17,17 +17,6 @@ async function hello(build, bytes) {
 	const { value } = await readline.createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
 
 	return { port: value, stop: () => child.stdin.end() };
-}
-
-// Requests a second.
-function load(build, port, request, requests) {
-	const { stdout, stderr, status } = spawnSync(`${build}/bench/http_load`, [port, CONNECTIONS, requests].map(String),
-		{ input: request, encoding: 'utf8' });
-	const answer = status === 0 ? JSON.parse(stdout) : {};
-
-	if (answer.status !== 200)
-		throw new Error(`http_load: ${stderr} ${stdout}`);
-	return answer.requests / (answer.us / 1e6);
 }
 
 export async function get({ daemon, build, image, few }) {

@@ -6,6 +6,7 @@
 //   exec_crowd  the same 1, 16 and 64 at once
 //   stream  a command's output through a stream, against the agent's channel alone
 //   get     requests a second of an operation that only reads, against libmicrohttpd by itself
+//   auth    the same by keys that are narrowed, against one that is not
 //   connections  what clients cost that wait, and a command beside them
 //   memory  what an idle sandbox costs the host
 //   churn   create, exec, destroy a hundred times: times, what is left behind, the daemon's growth
@@ -25,6 +26,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 
+import { auth } from './auth.mjs';
 import { Baseline } from './baseline.mjs';
 import { churn } from './churn.mjs';
 import { crowd } from './crowd.mjs';
@@ -47,7 +49,7 @@ import { streaming } from './stream.mjs';
 import { table } from './table.mjs';
 
 const parts = {
-	start, exec, exec_crowd: execCrowd, stream: streaming, get, connections, files, memory, churn, crowd, standby, fork,
+	start, exec, exec_crowd: execCrowd, stream: streaming, get, auth, connections, files, memory, churn, crowd, standby, fork,
 	growth, pause, hundred, network, ledger,
 };
 

@@ -316,10 +316,12 @@ static void append_state(struct buf *text, struct core *core, const struct princ
 			 const json_t *args)
 {
 	const char *id = json_get_str(args, "id", NULL);
+	const struct core_action read = { "sandbox:read", "get_sandbox", id };
 	struct sandbox_info info = { 0 };
 	char time[CLOCK_RFC3339_SIZE];
 
-	if (!id || core_get(core, who, id, &info, NULL) < 0)
+	if (!id || core_authorize(core, who, &read, NULL) < 0 ||
+	    core_get(core, who, id, &info, NULL) < 0)
 		return;
 	buf_printf(text, "State now: sandbox %s is %s", info.id, sandbox_status_name(info.status));
 	if (info.ended_unix_ms)
@@ -339,8 +341,7 @@ json_t *mcp_tool_failure(const struct op *op, struct core *core, const struct pr
 	json_t *result = json_object();
 
 	buf_printf(&text, "%s failed (%s): %s\n", op->name, code, err->message);
-	if (!str_eq(code, "scope_denied"))
-		append_state(&text, core, who, args);
+	append_state(&text, core, who, args);
 	if (err->hint[0])
 		buf_printf(&text, "Hint: %s\n", err->hint);
 	buf_printf(&text, "Next: %s\n", next_step(code));

@@ -81,6 +81,8 @@ int authorize_sandbox(struct core *core, const struct principal *who, const char
 
 	if (!key_scope_narrows_sandboxes(who->scope))
 		return 0;
+	if (!key_scope_has_labels(who->scope)) /* whether it is there at all is found out later */
+		return key_scope_sees(who->scope, id, NULL) ? 0 : sandbox_not_found(id, err);
 	if (!sandbox_id_valid(id))
 		return sandbox_not_found(id, err);
 	r = db_begin_read(core->db, &txn, err);

@@ -87,13 +87,14 @@ static void a_look_at_another_reads_like_none(void **state)
 	_cleanup_sandbox_ struct sandbox *a = make_sandbox(f, "a", "[]");
 	_cleanup_sandbox_ struct sandbox *b = make_sandbox(f, "b", "[]");
 	_cleanup_who_ struct principal who = of_sandbox(f, a->id);
+	struct core_action read = { "sandbox:read", "get_sandbox", a->id };
 	struct err out = ERR_INIT, never = ERR_INIT;
-	struct sandbox_info info = { 0 };
 
-	assert_int_equal(core_get(f->core, &who, a->id, &info, NULL), 0);
-	sandbox_info_clear(&info);
-	assert_int_equal(core_get(f->core, &who, b->id, &info, &out), -ENOENT);
-	assert_int_equal(core_get(f->core, &who, "sbx_0123456789ab", &info, &never), -ENOENT);
+	assert_int_equal(core_authorize(f->core, &who, &read, NULL), 0);
+	read.sandbox_id = b->id;
+	assert_int_equal(core_authorize(f->core, &who, &read, &out), -ENOENT);
+	read.sandbox_id = "sbx_0123456789ab";
+	assert_int_equal(core_authorize(f->core, &who, &read, &never), -ENOENT);
 	assert_string_equal(err_code_of(&out), err_code_of(&never));
 	assert_string_equal(out.hint, never.hint);
 }
