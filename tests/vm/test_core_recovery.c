@@ -16,6 +16,8 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "loop/spawn.h"
+#include "store/intervals.h"
+#include "store/ledger_check.h"
 
 static struct rig rig;
 
@@ -29,6 +31,30 @@ static int remove_all(void **state)
 {
 	rig_remove(&rig);
 	return 0;
+}
+
+#define CHARGED_EVERY_MS 60000 /* charge_interval_seconds */
+
+/* The run that a sandbox has had is charged to that moment; 0: to one at which it was known to run,
+ * because nobody wrote its end down. What is charged agrees with its interval: the check sees to
+ * that. */
+static void assert_charged_to(const char *id, int64_t ended_unix_ms)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	_cleanup_free_ struct interval_row *runs = NULL;
+	struct ledger_findings findings;
+	size_t n = 0;
+
+	assert_int_equal(db_begin_read(rig.core->db, &txn, NULL), 0);
+	assert_int_equal(intervals_list(&txn, id, &runs, &n, NULL), 0);
+	assert_int_equal(n, 1);
+	if (ended_unix_ms)
+		assert_in_range(runs[0].ended_unix_ms, ended_unix_ms - 1000, ended_unix_ms + 1000);
+	else
+		assert_in_range(runs[0].ended_unix_ms - runs[0].started_unix_ms, 0,
+				CHARGED_EVERY_MS);
+	assert_int_equal(ledger_check(&txn, &findings, NULL), 0);
+	assert_string_equal(findings.first, "");
 }
 
 /* ---- a daemon that is killed ---- */
@@ -155,6 +181,7 @@ static void test_deadline_while_the_daemon_is_down(void **state)
 	assert_int_equal(info.status, SANDBOX_DESTROYED);
 	assert_string_equal(info.reason, "expired");
 	assert_int_equal(info.ended_unix_ms, record.exit_unix_ms);
+	assert_charged_to(id, record.exit_unix_ms);
 	sandbox_info_clear(&info);
 	rig_assert_no_residue(&rig, id, &record);
 }
@@ -252,6 +279,8 @@ static void make_power_cut(const char *what, char id[SANDBOX_ID_SIZE], struct re
 static void assert_end(const char *id, const char *reason, int64_t ended_unix_ms,
 		       const struct record *record)
 {
+	bool written = record->cause != RECORD_RUNNING;
+
 	struct sandbox_info info;
 
 	/* The next start but one finds nothing more to do. */
@@ -261,6 +290,7 @@ static void assert_end(const char *id, const char *reason, int64_t ended_unix_ms
 		assert_int_equal(info.status, SANDBOX_DESTROYED);
 		assert_string_equal(info.reason, reason);
 		assert_in_range(info.ended_unix_ms, ended_unix_ms - 1000, ended_unix_ms + 1000);
+		assert_charged_to(id, written ? record->exit_unix_ms : 0);
 		sandbox_info_clear(&info);
 		rig_assert_no_residue(&rig, id, record);
 		if (i == 0)
