@@ -164,6 +164,12 @@ int authorize_making(const struct principal *who, struct err *err)
 	return denied(err, "with \"labels\" instead, it can make what it may use");
 }
 
+/* Bytes of a label that a message has of it. */
+static int shown(const char *text)
+{
+	return (int)utf8_whole_prefix(text, strnlen(text, 64));
+}
+
 int authorize_labels(const struct principal *who, const json_t *labels, struct err *err)
 {
 	const char *key;
@@ -173,9 +179,10 @@ int authorize_labels(const struct principal *who, const json_t *labels, struct e
 		if (json_equal(json_object_get(labels, key), value))
 			continue;
 		err_code(err, -EPERM, "scope_denied",
-			 "this key makes sandboxes with the label %.64s=%.64s only (\"labels\" of "
+			 "this key makes sandboxes with the label %.*s=%.*s only (\"labels\" of "
 			 "its scope)",
-			 key, json_string_value(value));
+			 shown(key), key, shown(json_string_value(value)),
+			 json_string_value(value));
 		return denied(err, NULL);
 	}
 	return 0;

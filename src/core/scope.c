@@ -125,9 +125,9 @@ static int take_field(struct key_scope *scope, const char *key, const json_t *va
 	if (str_eq(key, "root"))
 		return take_flag(value, key, &scope->root, err);
 	return err_code(err, -EINVAL, "invalid_argument",
-			"scopes: there is no field \"%.64s\", but operations, sandboxes, labels, "
+			"scopes: there is no field \"%.*s\", but operations, sandboxes, labels, "
 			"sizes, lifetime_minutes_max, egress_loosen, root and spend_credits_max",
-			key);
+			(int)utf8_whole_prefix(key, strnlen(key, SCOPE_NAME_MAX)), key);
 }
 
 /* What says nothing is left out. */
