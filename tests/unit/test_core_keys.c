@@ -360,6 +360,7 @@ static void the_last_key_stays(void **state)
 
 	/* Neither a key that administers nothing nor one that expires would let anybody in again.
 	 */
+	assert_false(ordinary.info.admin);
 	refused(end_key(f, &f->admin, NULL, f->admin.key_id, &err), &err, "last_key");
 	assert_int_equal(core_key_create(f->core, &f->admin, &expiring, text, &info, &err), 0);
 	core_key_info_clear(&info);
