@@ -18,6 +18,7 @@
 //   hundred a hundred sandboxes alive: private memory and idle CPU
 //   network the egress program's cost, between network namespaces
 //   ledger  usage with a million charges in the ledger, against ten
+//   audit   what the record of a command, and of a change, costs it
 //
 // The figures are printed as a table with the aim beside them, and written as JSON.
 
@@ -27,6 +28,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { auth } from './auth.mjs';
+import { audit } from './audit.mjs';
 import { Baseline } from './baseline.mjs';
 import { churn } from './churn.mjs';
 import { crowd } from './crowd.mjs';
@@ -50,7 +52,7 @@ import { table } from './table.mjs';
 
 const parts = {
 	start, exec, exec_crowd: execCrowd, stream: streaming, get, auth, connections, files, memory, churn, crowd, standby, fork,
-	growth, pause, hundred, network, ledger,
+	growth, pause, hundred, network, audit, ledger,
 };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
