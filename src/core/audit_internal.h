@@ -1,4 +1,5 @@
-/* Between audit.c (what is under way, and the thread) and audit_read.c (pages, followers, checks).
+/* Between audit.c (what is under way, and the thread), audit_keep.c (over deaths and years) and
+ * audit_read.c (pages, followers, checks).
  */
 #pragma once
 
@@ -60,6 +61,20 @@ struct core_audit {
 
 	_Atomic uint64_t n_records, n_commits, n_failures;
 };
+
+/* Makes the record that follows state of the members in begin and end (texts in braces). */
+int audit_append_record(struct db_txn *txn, struct audit_state *state,
+			const struct audit_row *columns, const char *begin, const char *end,
+			struct err *err);
+
+/* ---- audit_keep.c ---- */
+
+/* Reads the state, and makes records of what an earlier daemon left under way. */
+int audit_finish_all(struct core_audit *audit, struct err *err);
+/* Says so where the chain has not what an earlier daemon noted of it. */
+void audit_look_at_note(struct core_audit *audit);
+
+/* ---- audit.c, audit_read.c ---- */
 
 /* Any thread. */
 void audit_wake(struct core_audit *audit);

@@ -20,6 +20,7 @@
 #include "core/internal.h"
 #include "core/metrics_internal.h"
 #include "core/stats.h"
+#include "store/ledger.h"
 
 #define OPERATIONS_MAX 160
 #define RESULTS_MAX    24 /* of one operation; further ones count as "other" */
@@ -325,6 +326,25 @@ static void write_audit(struct core *core, struct buf *out)
 		    database_bytes(core, "audit.db"));
 }
 
+static void write_ledger(struct core *core, struct buf *out)
+{
+	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
+	struct wallets_sum sum;
+
+	if (db_begin_read(core->db, &txn, NULL) < 0 || wallets_sum(&txn, &sum, NULL) < 0)
+		return;
+	metrics_single(out, "skerry_accounts", METRICS_GAUGE, "Accounts.", sum.accounts);
+	metrics_single(out, "skerry_accounts_without_credit", METRICS_GAUGE,
+		       "Accounts whose credit is used up: theirs is paused, and nothing is made.",
+		       sum.empty);
+	metrics_family(out, "skerry_credits_granted_total", METRICS_COUNTER,
+		       "Credits that accounts were given.");
+	metrics_real(out, "skerry_credits_granted_total", NULL, NULL, (double)sum.granted / 1e6);
+	metrics_family(out, "skerry_credits_charged_total", METRICS_COUNTER,
+		       "Credits that running time has cost.");
+	metrics_real(out, "skerry_credits_charged_total", NULL, NULL, (double)sum.charged / 1e6);
+}
+
 static void write_host(struct core *core, struct buf *out)
 {
 	struct statvfs fs;
@@ -358,5 +378,6 @@ void core_metrics_write(struct core *core, struct buf *out)
 	write_operations(core->metrics, out);
 	write_counts(core->metrics, out);
 	write_audit(core, out);
+	write_ledger(core, out);
 	write_host(core, out);
 }

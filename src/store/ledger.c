@@ -93,6 +93,28 @@ int wallets_entries(struct db_txn *txn, int64_t *ret_n, struct err *err)
 	return 0;
 }
 
+int wallets_sum(struct db_txn *txn, struct wallets_sum *ret, struct err *err)
+{
+	_cleanup_query_ struct db_query query = DB_QUERY_INIT;
+	int r = db_query(txn,
+			 "select count(*), coalesce(sum(case when unlimited = 0 and"
+			 " granted <= charged then 1 else 0 end), 0), coalesce(sum(granted), 0),"
+			 " coalesce(sum(charged), 0) from wallets",
+			 &query, err);
+
+	if (r == 0)
+		r = db_step(&query, err);
+	if (r < 0)
+		return r;
+	*ret = (struct wallets_sum){
+		.accounts = db_column_int(&query, 0),
+		.empty = db_column_int(&query, 1),
+		.granted = db_column_int(&query, 2),
+		.charged = db_column_int(&query, 3),
+	};
+	return 0;
+}
+
 /* ---- appending ---- */
 
 static bool is_charge(const struct ledger_entry *entry)

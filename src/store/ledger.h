@@ -33,6 +33,11 @@ int wallets_get(struct db_txn *txn, const char *account_id, struct wallet_row *r
 
 /* How many entries there are, of all accounts. */
 int wallets_entries(struct db_txn *txn, int64_t *ret_n, struct err *err);
+struct wallets_sum {
+	int64_t accounts, empty; /* empty: they have no credit left, and need some */
+	int64_t granted, charged;
+};
+int wallets_sum(struct db_txn *txn, struct wallets_sum *ret, struct err *err);
 
 /* ---- entries ---- */
 
