@@ -50,6 +50,16 @@ static void parse(const struct proto_header *header, struct frame_reader payload
 		for (uint32_t i = 0; i < m.terminals.n; i++)
 			agent_message_terminal(&entries, &one);
 		assert(frame_done(&entries));
+	} else if (m.type == PROTO_EXECS) {
+		struct frame_reader entries = {
+			.data = (const uint8_t *)m.execs.entries.data,
+			.left = m.execs.entries.len,
+		};
+		struct agent_exec_info one;
+
+		for (uint32_t i = 0; i < m.execs.n; i++)
+			agent_message_exec(&entries, &one);
+		assert(frame_done(&entries));
 	} else if (m.type == PROTO_GAP) {
 		assert(m.gap.from < m.gap.to);
 	}

@@ -82,6 +82,8 @@
 #define PROTO_ENTROPY_LEN	64u
 #define PROTO_TTY_SIZE_MAX	4096u /* columns or rows */
 #define PROTO_TERMINALS_MAX	256u  /* in TERMINALS */
+#define PROTO_EXECS_MAX		160u  /* in EXECS */
+#define PROTO_COMMAND_SHOWN_MAX 240u  /* bytes of a command in EXECS */
 
 struct proto_header {
 	uint32_t magic;
@@ -126,6 +128,7 @@ enum proto_type {
 			      PROTO_EXEC_CONFINED. Answered as EXEC is */
 	PROTO_RESIZE = 24, /* u32 cols, u32 rows: of a terminal */
 	PROTO_ASK_TERMINALS = 25, /* u64 token; answered by TERMINALS */
+	PROTO_ASK_EXECS = 26,	  /* u64 token; answered by EXECS */
 
 	/* guest to host */
 	PROTO_HELLO_ACK = 65, /* u32 version, u64 epoch, u64 guest_boottime_ms, u32 applied
@@ -153,6 +156,11 @@ enum proto_type {
 	PROTO_TERMINALS = 88, /* u64 token, u32 n, n × (string exec_id, u64 age_ms, u64 total: bytes
 				 of output, u32 cols, u32 rows, u8 busy: runs something else than a
 				 shell at its prompt): those that are open, oldest first */
+	PROTO_EXECS = 89, /* u64 token, u32 n, n × (string exec_id, string command: its first bytes,
+			     u8 whole: all of them, u8 running, u64 age_ms, and as in EXIT: i32
+			     exit_code, u32 signal, u32 bits, u64 duration_ms, u64 stdout_total, u64
+			     stderr_total): commands, those that run before those that have ended,
+			     newest first */
 };
 
 #define PROTO_HELLO_IDENTITY	  0x1u /* take identity, entropy and clock before answering */

@@ -340,6 +340,25 @@ static void take_terminals(struct agent *agent, const struct agent_message *m)
 	}
 }
 
+static void take_execs(struct agent *agent, const struct agent_message *m)
+{
+	struct frame_reader entries = {
+		.data = (const uint8_t *)m->execs.entries.data,
+		.left = m->execs.entries.len,
+	};
+
+	for (struct agent_waiter *w = agent->calls; w; w = w->next) {
+		if (w->token != m->execs.token || w->request != PROTO_ASK_EXECS)
+			continue;
+		w->n_execs = m->execs.n;
+		w->execs = xcalloc(w->n_execs + 1, sizeof(*w->execs));
+		for (size_t i = 0; i < w->n_execs; i++)
+			agent_message_exec(&entries, &w->execs[i]);
+		take_answer(agent, m->execs.token, NULL);
+		return;
+	}
+}
+
 static int take_frame(struct agent *agent, struct err *err)
 {
 	struct agent_message m;
@@ -370,6 +389,10 @@ static int take_frame(struct agent *agent, struct err *err)
 	}
 	if (m.type == PROTO_TERMINALS) {
 		take_terminals(agent, &m);
+		return 0;
+	}
+	if (m.type == PROTO_EXECS) {
+		take_execs(agent, &m);
 		return 0;
 	}
 	return agent_exec_dispatch(agent, &m, err);
@@ -681,6 +704,19 @@ int agent_list_terminals(struct agent *agent, int64_t deadline_boottime_ms,
 	if (r == 0) {
 		*ret = STEAL(w.terminals);
 		*ret_n = w.n_terminals;
+	}
+	return r;
+}
+
+int agent_list_execs(struct agent *agent, int64_t deadline_boottime_ms,
+		     struct agent_exec_info **ret, size_t *ret_n, struct err *err)
+{
+	struct agent_waiter w;
+	int r = run_call(agent, &w, PROTO_ASK_EXECS, 0, deadline_boottime_ms, err);
+
+	if (r == 0) {
+		*ret = STEAL(w.execs);
+		*ret_n = w.n_execs;
 	}
 	return r;
 }

@@ -96,6 +96,19 @@ struct agent_exit {
 	uint64_t stderr_bytes;
 };
 
+struct agent_exec_info {
+	char exec_id[PROTO_EXEC_ID_MAX + 1];
+	char command[PROTO_COMMAND_SHOWN_MAX + 1]; /* its first bytes */
+	bool command_whole;
+	bool running;
+	uint64_t age_ms;
+	struct agent_exit exit; /* while it runs: duration and bytes so far */
+};
+/* [worker] Commands that the guest knows of, whoever started them: those that run, then those that
+ * have ended, newest first; *ret is the caller's to free. */
+int agent_list_execs(struct agent *agent, int64_t deadline_boottime_ms,
+		     struct agent_exec_info **ret, size_t *ret_n, struct err *err);
+
 struct agent_exec_state {
 	bool running;
 	uint64_t stdout_bytes;

@@ -21,6 +21,8 @@ struct agent_waiter {
 	struct agent_activity activity;	  /* the answer to PROTO_ASK_ACTIVITY */
 	struct agent_terminal *terminals; /* … to PROTO_ASK_TERMINALS; the caller's to free */
 	size_t n_terminals;
+	struct agent_exec_info *execs; /* … to PROTO_ASK_EXECS; the caller's to free */
+	size_t n_execs;
 	uint64_t token;			   /* calls */
 	struct agent_waiter *next, **link; /* calls: in agent->calls while not done */
 };

@@ -60,6 +60,51 @@ static void parse_exit(struct frame_reader *r, struct agent_message *m)
 		r->bad = true;
 }
 
+void agent_message_exec(struct frame_reader *r, struct agent_exec_info *ret)
+{
+	struct agent_message m = { 0 };
+	struct frame_slice id, command;
+
+	*ret = (struct agent_exec_info){ 0 };
+	id = frame_get_string(r, PROTO_EXEC_ID_MAX);
+	command = frame_get_string(r, PROTO_COMMAND_SHOWN_MAX);
+	memcpy(ret->exec_id, id.data, id.len);
+	memcpy(ret->command, command.data, command.len);
+	if (strlen(ret->exec_id) != id.len || strlen(ret->command) != command.len)
+		r->bad = true;
+	ret->command_whole = get_bool(r);
+	ret->running = get_bool(r);
+	ret->age_ms = get_count(r);
+	parse_exit(r, &m);
+	ret->exit = (struct agent_exit){
+		.exit_code = m.exit.exit_code,
+		.signal = (int)m.exit.signal,
+		.timed_out = m.exit.bits & PROTO_EXIT_TIMED_OUT,
+		.out_of_memory = m.exit.bits & PROTO_EXIT_OOM,
+		.duration_ms = m.exit.duration_ms,
+		.stdout_bytes = m.exit.stdout_total,
+		.stderr_bytes = m.exit.stderr_total,
+	};
+}
+
+static void parse_execs(struct frame_reader *r, struct agent_message *m)
+{
+	struct agent_exec_info one;
+	struct frame_reader entries;
+
+	m->execs.token = frame_get_u64(r);
+	m->execs.n = frame_get_u32(r);
+	m->execs.entries = frame_get_rest(r);
+	entries = (struct frame_reader){ .data = (const uint8_t *)m->execs.entries.data,
+					 .left = m->execs.entries.len };
+	if (m->execs.n > PROTO_EXECS_MAX)
+		r->bad = true;
+	for (uint32_t i = 0; i < m->execs.n && !r->bad && !entries.bad; i++)
+		agent_message_exec(&entries, &one);
+	if (!frame_done(&entries))
+		r->bad = true;
+}
+
 static void parse_data(struct frame_reader *r, struct agent_message *m)
 {
 	m->data.stream = get_stream(r);
@@ -134,6 +179,9 @@ static void parse_payload(struct frame_reader *r, struct agent_message *m)
 		break;
 	case PROTO_TERMINALS:
 		parse_terminals(r, m);
+		break;
+	case PROTO_EXECS:
+		parse_execs(r, m);
 		break;
 	case PROTO_STARTED:
 		m->started_pid = frame_get_u32(r);

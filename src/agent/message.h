@@ -32,6 +32,11 @@ struct agent_message {
 			uint32_t n;
 			struct frame_slice entries; /* agent_message_terminal */
 		} terminals;
+		struct {
+			uint64_t token;
+			uint32_t n;
+			struct frame_slice entries; /* agent_message_exec */
+		} execs;
 		uint32_t started_pid;
 		struct {
 			uint32_t reason; /* enum proto_failure, or a number this side does not know
@@ -67,6 +72,10 @@ struct agent_message {
 struct agent_terminal;
 /* The next of TERMINALS' entries, which are well-formed. */
 void agent_message_terminal(struct frame_reader *r, struct agent_terminal *ret);
+
+struct agent_exec_info;
+/* The same of EXECS'. */
+void agent_message_exec(struct frame_reader *r, struct agent_exec_info *ret);
 
 /* 0, or -EBADMSG for an unknown type, a wrong length, or a value out of its range. Slices are
  * borrowed from the payload. */

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "core/exec_list.h"
 
 #define LARGE_RESULT_BYTES (256u * 1024)
 #define ENV_BYTES_MAX	   (128u * 1024) /* all of it together, as the guest takes it */
@@ -400,5 +401,40 @@ int op_exec_signal(struct op_call *call, struct err *err)
 		return rc;
 	call->result = json_object();
 	json_put_str(call->result, "exec_id", exec_id);
+	return 0;
+}
+
+/* ---- the list ---- */
+
+static json_t *exec_info_json(const struct core_exec_info *info)
+{
+	json_t *json = exec_result_json(&info->result, EXEC_OUTPUT_NONE);
+
+	json_put(json, "command", json_from_bytes(info->command, strlen(info->command)));
+	if (!info->command_whole)
+		json_put(json, "command_truncated", json_true());
+	json_put_time(json, "started_at", info->started_unix_ms);
+	json_object_del(json, "truncated"); /* it is not looked at */
+	json_object_del(json, "next_offset");
+	json_object_del(json, "next_stderr_offset");
+	return json;
+}
+
+int op_list_execs(struct op_call *call, struct err *err)
+{
+	_cleanup_free_ struct core_exec_info *list = NULL;
+	json_t *items;
+	size_t n;
+	int rc = core_exec_list(call->core, &call->who, json_get_str(call->args, "id", ""), &list,
+				&n, err);
+
+	if (rc < 0)
+		return rc;
+	items = json_array();
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(items, exec_info_json(&list[i]));
+	call->result = json_object();
+	json_put(call->result, "items", items);
+	json_put(call->result, "next_cursor", json_null());
 	return 0;
 }

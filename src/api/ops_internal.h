@@ -63,6 +63,7 @@ int op_remove_network(struct op_call *call, struct err *err);
 int op_join_network(struct op_call *call, struct err *err);
 int op_leave_network(struct op_call *call, struct err *err);
 int op_exec(struct op_call *call, struct err *err);
+int op_list_execs(struct op_call *call, struct err *err);
 int op_exec_wait(struct op_call *call, struct err *err);
 int op_exec_input(struct op_call *call, struct err *err);
 int op_exec_signal(struct op_call *call, struct err *err);

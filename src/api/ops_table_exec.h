@@ -143,6 +143,14 @@ static const struct op_arg exec_wait_args[] = {
 	ENCODING_ARG,
 };
 
+static const struct op_result_field execs_results[] = {
+	{ "items", "{\"type\":\"array\",\"items\":{\"type\":\"object\"}}",
+	  "Those that run, then those that have ended, newest first: exec_id, command (its first "
+	  "bytes), started_at, and as of exec_wait, without output",
+	  false, false },
+	{ "next_cursor", STRING_OR_NULL, "Always null", false, false },
+};
+
 static const struct op_arg exec_input_args[] = {
 	SANDBOX_ID_ARG,
 	EXEC_ID_ARG,

@@ -388,6 +388,14 @@ int start_publish(struct sandbox *const *all, size_t n, uint64_t generation, str
 /* Copies a disk; "disk_full". */
 int start_copy_disk(const char *from, const char *to, struct err *err);
 
+/* ---- ask.c ---- */
+
+/* [worker] Asks the agent of a running sandbox something that it answers at once; it is connected
+ * first where it must be. "sandbox_not_running", and what ask gives. */
+typedef int (*agent_ask_fn)(struct agent *agent, int64_t deadline_boottime_ms, void *arg,
+			    struct err *err);
+int sandbox_ask(struct sandbox *sb, agent_ask_fn ask, void *arg, struct err *err);
+
 /* ---- connect.c: the channel to a sandbox's agent ---- */
 
 /* [worker, op_lock] Opens the channel and makes it the sandbox's; its views attach again. identity

@@ -25,7 +25,6 @@
 
 #define ID_PREFIX	  "term_"
 #define INPUT_QUEUE_BYTES (64u * 1024)
-#define ASK_MS		  10000
 #define RESUME_AGAIN_MS	  5000
 #define CWD_MAX		  4095
 #define USER_MAX	  32
@@ -477,27 +476,16 @@ void core_terminal_close(struct core_terminal *t)
 
 /* ---- listing and ending ---- */
 
-static int ask(struct sandbox *sb, struct agent_terminal **ret, size_t *ret_n, struct err *err)
-{
-	int64_t deadline = clock_boottime_ms() + ASK_MS;
-	struct agent *agent;
-	int r = 0;
+struct found {
+	struct agent_terminal *list;
+	size_t n;
+};
 
-	pthread_mutex_lock(&sb->op_lock);
-	agent = sandbox_hold_agent(sb);
-	if (!agent && sandbox_status(sb) == SANDBOX_RUNNING) {
-		r = sandbox_connect(sb, NULL, deadline, err);
-		agent = r == 0 ? sandbox_hold_agent(sb) : NULL;
-	}
-	if (agent) {
-		r = agent_list_terminals(agent, deadline, ret, ret_n, err);
-		sandbox_release_agent(sb, r < 0);
-	} else if (r == 0) {
-		r = err_code(err, -EBUSY, "sandbox_not_running",
-			     "sandbox '%s' is paused or ends at this moment", sb->id);
-	}
-	pthread_mutex_unlock(&sb->op_lock);
-	return r;
+static int ask_terminals(struct agent *agent, int64_t deadline_ms, void *arg, struct err *err)
+{
+	struct found *found = arg;
+
+	return agent_list_terminals(agent, deadline_ms, &found->list, &found->n, err);
 }
 
 struct listing {
@@ -537,18 +525,20 @@ int core_terminal_list(struct core *core, const struct principal *who, const cha
 {
 	_cleanup_work_ struct core *work = core_enter(core, err);
 	_cleanup_sandbox_ struct sandbox *sb = NULL;
-	_cleanup_free_ struct agent_terminal *found = NULL;
+	struct found found = { 0 };
 	struct listing listing = { 0 };
 	int r = work ? sandbox_find_running(core, who, sandbox_id, &sb, err) : -ESHUTDOWN;
 
 	if (r == 0)
-		r = ask(sb, &found, &listing.n_found, err);
+		r = sandbox_ask(sb, ask_terminals, &found, err);
 	if (r < 0)
 		return r;
 	listing.sandbox = sb;
-	listing.found = found;
+	listing.found = found.list;
+	listing.n_found = found.n;
 	listing.list = xcalloc(listing.n_found + 1, sizeof(*listing.list));
 	loop_call(core->loop, list_on_loop, &listing);
+	free(found.list);
 	*ret = listing.list;
 	*ret_n = listing.n;
 	return 0;

@@ -110,6 +110,7 @@ static void exec_free(struct exec *exec)
 	}
 	if (!exec->is_file)
 		remove_logs(guest, exec->id);
+	free(exec->shown);
 	if (exec->prev)
 		exec->prev->next = exec->next;
 	else
@@ -132,6 +133,10 @@ static struct exec *exec_new(struct guest *guest, const struct exec_request *req
 	exec->is_file = req->is_file;
 	exec->tty = req->tty;
 	exec->login_shell = req->tty && req->command[0] == '\0';
+	if (req->command) {
+		exec->shown_whole = strlen(req->command) <= PROTO_COMMAND_SHOWN_MAX;
+		exec->shown = xstrndup(req->command, PROTO_COMMAND_SHOWN_MAX);
+	}
 	exec->size = req->size;
 	exec->started_ms = clock_boottime_ms();
 	exec->deadline_ms = INT64_MAX;

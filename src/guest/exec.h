@@ -63,6 +63,8 @@ struct exec {
 	bool is_file;
 	bool tty;	  /* streams[0] is its terminal, streams[1] is nothing */
 	bool login_shell; /* of a terminal */
+	char *shown;	  /* the command's first bytes, for lists */
+	bool shown_whole;
 	struct terminal_size size;
 	int64_t busy_ms; /* when the terminal was last seen to run something */
 	struct input input;
@@ -96,6 +98,11 @@ int64_t exec_check_deadlines(struct guest *guest, int64_t now_ms);
 /* Removes the control groups of those whose last process has ended. Frees failed execs nobody looks
  * at, and the oldest ended ones beyond what is kept. */
 void exec_collect(struct guest *guest);
+
+/* exec_list.c: writes the payload of EXECS behind its token. */
+void execs_put(const struct guest *guest, struct buf *out);
+/* The end as EXIT and EXECS have it; of one that has not ended, what there is. */
+void exec_put_exit(const struct exec *exec, struct buf *out);
 
 void exec_request_clear(struct exec_request *request);
 

@@ -162,6 +162,21 @@ static bool handle_ask_terminals(struct session *s, struct frame_reader *r)
 	return true;
 }
 
+static bool handle_ask_execs(struct session *s, struct frame_reader *r)
+{
+	struct buf *out = &s->guest->channel.out;
+	uint64_t token = frame_get_u64(r);
+	size_t frame;
+
+	if (!frame_done(r))
+		return false;
+	frame = frame_begin(out, PROTO_EXECS, 0, 0);
+	frame_put_u64(out, token);
+	execs_put(s->guest, out);
+	frame_end(out, frame);
+	return true;
+}
+
 static bool handle_clock(struct frame_reader *r)
 {
 	uint64_t unix_us = frame_get_u64(r);
@@ -416,6 +431,8 @@ static bool dispatch(struct session *s, const struct proto_header *header, struc
 		return s->greeted && handle_ask_activity(s, r);
 	case PROTO_ASK_TERMINALS:
 		return s->greeted && handle_ask_terminals(s, r);
+	case PROTO_ASK_EXECS:
+		return s->greeted && handle_ask_execs(s, r);
 	case PROTO_EXEC:
 		return s->greeted && handle_exec(s, header, r);
 	case PROTO_FILE:

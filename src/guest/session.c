@@ -127,16 +127,9 @@ static void send_exit(struct session *s, struct handle *h)
 {
 	struct buf *out = &s->guest->channel.out;
 	const struct exec *exec = h->exec;
-	bool signaled = WIFSIGNALED(exec->wait_status);
 	size_t frame = frame_begin(out, PROTO_EXIT, 0, h->id);
 
-	frame_put_u32(out, signaled ? UINT32_MAX : (uint32_t)WEXITSTATUS(exec->wait_status));
-	frame_put_u32(out, signaled ? (uint32_t)WTERMSIG(exec->wait_status) : 0);
-	frame_put_u32(out, (exec->timed_out ? PROTO_EXIT_TIMED_OUT : 0) |
-				   (exec->out_of_memory ? PROTO_EXIT_OOM : 0));
-	frame_put_u64(out, exec_duration_ms(exec));
-	frame_put_u64(out, exec->exit_totals[0]);
-	frame_put_u64(out, exec->exit_totals[1]);
+	exec_put_exit(exec, out);
 	frame_end(out, frame);
 	h->exit_sent = true;
 }

@@ -244,6 +244,35 @@ describe('many at once', { timeout: TIMEOUT }, () => {
 });
 
 describe('ends', { timeout: TIMEOUT }, () => {
+	test('commands are listed: those that run, then those that have ended, the newest first', async () => {
+		const sandbox = await create();
+		const list = async () => (await good('GET', `/v1/sandboxes/${sandbox}/exec`)).items;
+
+		assert.deepEqual(await list(), []);
+		const failed = await exec('echo out; echo error >&2; exit 7', {}, sandbox);
+		const long = await exec(`: ${'x'.repeat(300)}`, {}, sandbox);
+		const { exec_id: runs } = await exec('sleep 1000', { background: true }, sandbox);
+
+		await good('GET', `/v1/sandboxes/${sandbox}/files/list?path=/`); // is no command
+		const [first, second, third, ...rest] = await list();
+
+		assert.deepEqual(rest, []);
+		assert.deepEqual([first.exec_id, second.exec_id, third.exec_id], [runs, long.exec_id, failed.exec_id]);
+		assert.equal(first.running, true);
+		assert.equal(first.exit_code, null);
+		assert.equal(first.command, 'sleep 1000');
+		assert.equal(second.command_truncated, true);
+		assert.equal(second.command, `: ${'x'.repeat(238)}`);
+		assert.equal(third.command_truncated, undefined);
+		assert.deepEqual([third.running, third.exit_code, third.stdout_bytes, third.stderr_bytes], [false, 7, 4, 6]);
+		assert.ok(Math.abs(Date.now() - Date.parse(third.started_at)) < 5 * 60_000, third.started_at);
+		await good('POST', `/v1/sandboxes/${sandbox}/exec/${runs}/signal`, { signal: 'SIGKILL' });
+		await good('GET', `/v1/sandboxes/${sandbox}/exec/${runs}?wait_ms=60000`);
+		assert.deepEqual((await list()).map((one) => [one.exec_id, one.signal]), [[runs, 'SIGKILL'], [long.exec_id, null], [failed.exec_id, null]]);
+		assert.equal((await call('GET', '/v1/sandboxes/sbx_00000000/exec')).status, 404);
+		await good('DELETE', `/v1/sandboxes/${sandbox}`);
+	});
+
 	test('a timeout leaves no descendant: setsid, nohup, a double fork, one that ignores signals', async () => {
 		const answer = await exec(
 			`trap '' TERM HUP INT; setsid sleep 7101 & nohup sleep 7102 >/dev/null 2>&1 & (setsid sleep 7103 &) ;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "core/exec_list.h"
 #include "core/session.h"
 #include "fake_events.h"
 
@@ -448,6 +449,19 @@ bool core_exec_cancel(struct core *core, struct core_exec_call *call)
 	core->cancelled++;
 	free_call(call);
 	return true;
+}
+
+int core_exec_list(struct core *core, const struct principal *who, const char *sandbox_id,
+		   struct core_exec_info **ret, size_t *ret_n, struct err *err)
+{
+	*ret = xcalloc(1, sizeof(**ret));
+	str_copy((*ret)->exec_id, sizeof((*ret)->exec_id), "exec_1");
+	str_copy((*ret)->command, sizeof((*ret)->command), "echo hello");
+	(*ret)->command_whole = true;
+	(*ret)->started_unix_ms = 1000;
+	str_copy((*ret)->result.exec_id, sizeof((*ret)->result.exec_id), "exec_1");
+	*ret_n = 1;
+	return 0;
 }
 
 int core_exec_input(struct core *core, const struct principal *who, const char *sandbox_id,
