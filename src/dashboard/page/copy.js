@@ -5,7 +5,7 @@ import { el } from './dom.js';
 const SHOWN_MS = 2000;
 
 export function copyButton(text, label = 'Copy') {
-	const button = el('button', { type: 'button', class: 'quiet copy', 'data-key': `copy ${text}` }, label);
+	const button = el('button', { type: 'button', class: 'quiet copy' }, label);
 
 	button.addEventListener('click', async () => {
 		try {

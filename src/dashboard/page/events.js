@@ -7,7 +7,7 @@ const TYPES = [
 	'sandbox_created', 'sandbox_running', 'sandbox_pausing', 'sandbox_paused', 'sandbox_resumed', 'sandbox_forked',
 	'sandbox_extended', 'sandbox_expired', 'sandbox_destroyed', 'sandbox_failed', 'snapshot_created',
 	'snapshot_removed', 'egress_changed', 'egress_denied', 'network_joined', 'network_left', 'exec_started',
-	'exec_ended', 'events_lost',
+	'exec_ended', 'credit_exhausted', 'credit_granted', 'events_lost',
 ];
 const RETRY_MS = 3000;
 

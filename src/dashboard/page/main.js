@@ -1,7 +1,9 @@
 // The dashboard: from the door to the views and back.
 
 import { onSignedOut } from './api.js';
+import { mount as audit } from './audit.js';
 import { startEvents } from './events.js';
+import { mount as keys } from './keys.js';
 import { mount as networks } from './networks.js';
 import { startRouter } from './router.js';
 import { forget } from './sandbox_store.js';
@@ -14,11 +16,15 @@ import { signIn } from './sign_in.js';
 import { errorState } from './states.js';
 import { startTheme } from './theme.js';
 import { mount as forks } from './tree.js';
+import { mount as usage } from './usage.js';
 
 const ways = [
 	['sandboxes', 'Sandboxes', (root, rest, signal) => (rest.length > 0 ? sandbox : sandboxes)(root, rest, signal)],
 	['forks', 'Forks', forks],
 	['networks', 'Networks', networks],
+	['keys', 'Keys', keys],
+	['usage', 'Usage', usage],
+	['audit', 'Audit', audit],
 ];
 
 const root = document.body;

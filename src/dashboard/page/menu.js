@@ -60,7 +60,7 @@ function show(button, items) {
 			close(true);
 		}
 	});
-	document.body.append(list);
+	(button.closest('main') ?? document.body).append(list); // where it belongs, for who reads by landmarks
 	place(list, button);
 	open = { button, list };
 	button.setAttribute('aria-expanded', 'true');

@@ -2,6 +2,7 @@
 
 import { choices, extend, pause, resume } from './actions.js';
 import { age, left } from './clock.js';
+import { mount as mountCommands } from './commands.js';
 import { copyButton } from './copy.js';
 import { mount as mountDetails } from './details.js';
 import { el } from './dom.js';
@@ -19,6 +20,7 @@ import { toastError } from './toast.js';
 
 const tabs = [
 	['terminal', 'Terminal', mountTerminal],
+	['commands', 'Commands', mountCommands],
 	['files', 'Files', mountFiles],
 	['network', 'Network', mountNetwork],
 	['details', 'Details', mountDetails],

@@ -6,8 +6,6 @@ import { spark } from './spark.js';
 
 const EVERY_MS = 5000;
 
-const percent = (share) => `${share >= 0.0995 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)} %`;
-
 // {cpu, memory: spark, follow(sandbox), close()}
 export function sparksOf(id, signal) {
 	const cpu = spark('CPU'), memory = spark('Memory');
@@ -29,13 +27,15 @@ export function sparksOf(id, signal) {
 	}
 
 	function show(stats) {
-		const samples = stats.samples ?? stats.items ?? [];
+		const { samples } = stats;
 		const last = samples.at(-1);
 
 		if (!last)
 			return;
-		cpu.show(samples.map((one) => Math.min(1, one.cpu)), 1, percent(last.cpu));
-		memory.show(samples.map((one) => one.memory_bytes), sandbox.memory_mb * 1024 * 1024, bytes(last.memory_bytes));
+		const most = 100 * stats.vcpus, memoryMost = stats.memory_mb * 1024 * 1024;
+
+		cpu.show(samples.map((one) => Math.min(most, one.cpu_percent)), most, `${Math.round((100 * last.cpu_percent) / most)} %`);
+		memory.show(samples.map((one) => Math.min(memoryMost, one.memory_bytes)), memoryMost, bytes(last.memory_bytes));
 	}
 
 	return {
