@@ -42,7 +42,7 @@ static const struct cli_operand create_operands[] = {
 static const struct cli_option create_options[] = {
 	{ .name = "allow",
 	  .type = CLI_TEXT,
-	  .metavar = "SCOPE,…",
+	  .metavar = "SCOPE[,SCOPE]",
 	  .repeat = true,
 	  .help = "only this: exec, files, sandbox:read …, or an operation such as exec_wait; "
 		  "may be repeated" },
