@@ -451,6 +451,13 @@ class ExecArgs(_ExecArgsRequired, total=False):
     encoding: Literal["utf8", "base64"]
 
 
+class ListExecsArgs(TypedDict):
+    """Arguments of list_execs: The commands that run in a sandbox, and those that have ended."""
+
+    # Sandbox id
+    id: str
+
+
 class _ExecWaitArgsRequired(TypedDict):
     # Sandbox id
     id: str
@@ -1025,6 +1032,15 @@ class ListSandboxesResult(TypedDict):
     next_cursor: Optional[str]
 
 
+class ListExecsResult(TypedDict):
+    """What list_execs answers."""
+
+    # Those that run, then those that have ended, newest first: exec_id, command (its first bytes), started_at, and as of exec_wait, without output
+    items: List[Dict[str, Any]]
+    # Always null
+    next_cursor: Optional[str]
+
+
 class ExtendSandboxResult(TypedDict):
     """What extend_sandbox answers."""
 
@@ -1410,6 +1426,13 @@ OPERATIONS: Dict[str, Operation] = {
         (),
         ("id", "command", "timeout_ms", "cwd", "env", "stdin", "stdin_base64", "stdin_open", "user", "background", "max_output_bytes", "encoding"),
         False,
+    ),
+    "list_execs": Operation(
+        "GET",
+        "/v1/sandboxes/{id}/exec",
+        (),
+        ("id",),
+        True,
     ),
     "exec_wait": Operation(
         "GET",

@@ -432,6 +432,12 @@ export interface ExecArgs {
 	encoding?: 'utf8' | 'base64';
 }
 
+/** Arguments of list_execs: The commands that run in a sandbox, and those that have ended. */
+export interface ListExecsArgs {
+	/** Sandbox id */
+	id: string;
+}
+
 /** Arguments of exec_wait: Waits for a running command, replays its output, feeds or signals it. */
 export interface ExecWaitArgs {
 	/** Sandbox id */
@@ -913,6 +919,14 @@ export interface ListSandboxesResult {
 	next_cursor: string | null;
 }
 
+/** What list_execs answers. */
+export interface ListExecsResult {
+	/** Those that run, then those that have ended, newest first: exec_id, command (its first bytes), started_at, and as of exec_wait, without output */
+	items: Record<string, unknown>[];
+	/** Always null */
+	next_cursor: string | null;
+}
+
 /** What extend_sandbox answers. */
 export interface ExtendSandboxResult {
 	id: string;
@@ -1236,6 +1250,8 @@ export interface Operations {
 	create_sandbox: { args: CreateSandboxArgs; result: Sandbox };
 	/** Runs a shell command in a sandbox; files and background processes stay between calls. */
 	exec: { args: ExecArgs; result: ExecResult };
+	/** The commands that run in a sandbox, and those that have ended. */
+	list_execs: { args: ListExecsArgs; result: ListExecsResult };
 	/** Waits for a running command, replays its output, feeds or signals it. */
 	exec_wait: { args: ExecWaitArgs; result: ExecResult };
 	/** Moves a sandbox's deadline. */
@@ -1369,6 +1385,7 @@ export const operations: { readonly [name in keyof Operations]: Operation } = {
 	list_sandboxes: { method: 'GET', path: '/v1/sandboxes', query: ['status', 'label', 'image', 'cursor', 'limit'], idempotent: true },
 	create_sandbox: { method: 'POST', path: '/v1/sandboxes', query: [], idempotent: false },
 	exec: { method: 'POST', path: '/v1/sandboxes/{id}/exec', query: [], idempotent: false },
+	list_execs: { method: 'GET', path: '/v1/sandboxes/{id}/exec', query: [], idempotent: true },
 	exec_wait: { method: 'GET', path: '/v1/sandboxes/{id}/exec/{exec_id}', query: ['wait_ms', 'from_offset', 'from_stderr_offset', 'max_output_bytes', 'encoding'], idempotent: false },
 	extend_sandbox: { method: 'POST', path: '/v1/sandboxes/{id}/extend', query: [], idempotent: false },
 	destroy_sandbox: { method: 'DELETE', path: '/v1/sandboxes/{id}', query: [], idempotent: true },
