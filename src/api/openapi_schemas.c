@@ -66,6 +66,16 @@ static const struct member short_denial_members[] = {
 	{ "rule", TEXT_OR_NULL, false },
 };
 
+/* As of exec, without output. */
+static const struct member command_members[] = {
+	{ "exec_id", STRING_TYPE, false },	     { "command", STRING_TYPE, false },
+	{ "command_truncated", BOOLEAN_TYPE, true }, { "started_at", TIME_TYPE, false },
+	{ "running", BOOLEAN_TYPE, false },	     { "exit_code", NUM_OR_NULL, false },
+	{ "signal", TEXT_OR_NULL, false },	     { "duration_ms", INTEGER_TYPE, false },
+	{ "timed_out", BOOLEAN_TYPE, false },	     { "out_of_memory", BOOLEAN_TYPE, false },
+	{ "stdout_bytes", INTEGER_TYPE, false },     { "stderr_bytes", INTEGER_TYPE, false },
+};
+
 static const struct member network_member_members[] = {
 	{ "id", STRING_TYPE, false },
 	{ "name", STRING_TYPE, false },
@@ -191,6 +201,7 @@ static const struct {
 	{ "EventGap", MEMBERS(gap_members) },
 	{ "Denial", MEMBERS(denial_members) },
 	{ "ExecDenial", MEMBERS(short_denial_members) },
+	{ "Command", MEMBERS(command_members) },
 	{ "NetworkMember", MEMBERS(network_member_members) },
 	{ "DirectoryEntry", MEMBERS(directory_entry_members) },
 	{ "Terminal", MEMBERS(terminal_members) },
@@ -219,6 +230,7 @@ static const struct {
 	{ "list_denials", "items", "Denial" },
 	{ "list_files", "items", "DirectoryEntry" },
 	{ "list_terminals", "items", "Terminal" },
+	{ "list_execs", "items", "Command" },
 	{ "fork_sandbox", "sandboxes", "Sandbox" },
 	{ "fork_sandbox", "fork_report", "ForkReport" },
 	{ "get_sandbox", "traffic", "Traffic" },

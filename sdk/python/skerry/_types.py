@@ -259,6 +259,24 @@ class ExecDenial(TypedDict):
     rule: Optional[str]
 
 
+class _CommandRequired(TypedDict):
+    exec_id: str
+    command: str
+    started_at: str
+    running: bool
+    exit_code: Optional[int]
+    signal: Optional[str]
+    duration_ms: int
+    timed_out: bool
+    out_of_memory: bool
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+class Command(_CommandRequired, total=False):
+    command_truncated: bool
+
+
 class NetworkMember(TypedDict):
     id: str
     name: str
@@ -1036,7 +1054,7 @@ class ListExecsResult(TypedDict):
     """What list_execs answers."""
 
     # Those that run, then those that have ended, newest first: exec_id, command (its first bytes), started_at, and as of exec_wait, without output
-    items: List[Dict[str, Any]]
+    items: List[Command]
     # Always null
     next_cursor: Optional[str]
 

@@ -118,6 +118,8 @@ class Live(unittest.TestCase):
         sleeper = self.sandbox.start("sleep 1000")
         sleeper.kill()
         self.assertEqual(sleeper.wait().signal, "SIGKILL")
+        listed = {one["exec_id"]: one["command"] for one in self.sandbox.commands()}
+        self.assertEqual(listed[sleeper.exec_id], "sleep 1000")
         self.assertEqual(sleeper.poll(wait_ms=1000)["exit_code"], 137)
 
     def test_files_and_trees(self) -> None:

@@ -61,6 +61,11 @@ export class Sandbox implements AsyncDisposable {
 		return new Command(this.#transport, this.id, execId);
 	}
 
+	/** The commands that run, then those that have ended, newest first. */
+	async commands(options: CallOptions = {}): Promise<types.Command[]> {
+		return (await this.#call('list_execs', {}, options)).items;
+	}
+
 	/** Opens a terminal, or joins one (`terminal_id`). */
 	terminal(options: TerminalOptions = {}): Promise<Terminal> {
 		return new Terminal(this.#transport, this.id, options).open();

@@ -242,6 +242,21 @@ export interface ExecDenial {
 	rule: string | null;
 }
 
+export interface Command {
+	exec_id: string;
+	command: string;
+	command_truncated?: boolean;
+	started_at: string;
+	running: boolean;
+	exit_code: number | null;
+	signal: string | null;
+	duration_ms: number;
+	timed_out: boolean;
+	out_of_memory: boolean;
+	stdout_bytes: number;
+	stderr_bytes: number;
+}
+
 export interface NetworkMember {
 	id: string;
 	name: string;
@@ -922,7 +937,7 @@ export interface ListSandboxesResult {
 /** What list_execs answers. */
 export interface ListExecsResult {
 	/** Those that run, then those that have ended, newest first: exec_id, command (its first bytes), started_at, and as of exec_wait, without output */
-	items: Record<string, unknown>[];
+	items: Command[];
 	/** Always null */
 	next_cursor: string | null;
 }

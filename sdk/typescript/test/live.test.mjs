@@ -104,6 +104,7 @@ describe('a real daemon', { skip, timeout: 10 * 60_000 }, () => {
 
 		await sleeper.kill();
 		assert.equal((await sleeper.wait()).signal, 'SIGKILL');
+		assert.equal((await sandbox.commands()).find(({ exec_id }) => exec_id === sleeper.execId).command, 'sleep 1000');
 		assert.equal((await sleeper.poll({ wait_ms: 1000 })).exit_code, 137);
 	});
 

@@ -16,6 +16,7 @@ from .._types import (
     NetworkMembership,
     Snapshot,
 )
+from .._types import Command as CommandInfo
 from .._types import Sandbox as SandboxInfo
 from .._types import Terminal as TerminalInfo
 from .commands import OUTPUT_BYTES, AsyncCommand, OnGap, OnOutput, exec_args, run
@@ -102,6 +103,10 @@ class AsyncSandbox:
     def command(self, exec_id: str) -> AsyncCommand:
         """A command that was started before, by its id."""
         return AsyncCommand(self._transport, self.id, exec_id)
+
+    async def commands(self) -> List[CommandInfo]:
+        """The commands that run, then those that have ended, newest first."""
+        return cast(List[CommandInfo], (await self._call("list_execs"))["items"])
 
     async def terminal(
         self,

@@ -17,6 +17,7 @@ from .._types import (
     NetworkMembership,
     Snapshot,
 )
+from .._types import Command as CommandInfo
 from .._types import Sandbox as SandboxInfo
 from .._types import Terminal as TerminalInfo
 from .commands import OUTPUT_BYTES, Command, OnGap, OnOutput, exec_args, run
@@ -103,6 +104,10 @@ class Sandbox:
     def command(self, exec_id: str) -> Command:
         """A command that was started before, by its id."""
         return Command(self._transport, self.id, exec_id)
+
+    def commands(self) -> List[CommandInfo]:
+        """The commands that run, then those that have ended, newest first."""
+        return cast(List[CommandInfo], (self._call("list_execs"))["items"])
 
     def terminal(
         self,
