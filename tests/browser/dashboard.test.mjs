@@ -218,9 +218,9 @@ else
 			await page.link('Forks').click();
 			const tree = page.getByRole('group', { name: 'Fork tree' });
 
-			await tree.getByRole('link', { name: 'child-2, running' }).waitFor();
+			await tree.getByRole('link', { name: 'child-2 running' }).waitFor();
 			assert.equal(await tree.locator('.edge').count(), 2);
-			await tree.getByRole('link', { name: 'child-1, running' }).focus();
+			await tree.getByRole('link', { name: 'child-1 running' }).focus();
 			await page.keyboard.press('Enter');
 			await page.getByRole('heading', { level: 1, name: 'child-1' }).waitFor();
 			page.check();

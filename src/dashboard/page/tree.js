@@ -58,13 +58,12 @@ function mark(status, cx, cy) {
 function node(row, index) {
 	const { sandbox } = row;
 	const name = nameOf(sandbox);
-	const label = `${name}, ${sandbox.status}`;
 
-	return svg('a', { href: to('sandboxes', sandbox.id), class: isOver(sandbox) ? 'over' : '', 'aria-label': label },
+	return svg('a', { href: to('sandboxes', sandbox.id), class: isOver(sandbox) ? 'over' : '' },
 		svg('rect', { class: 'hit', x: x(row) - 12, y: y(index) - ROW / 2 + 3, width: '100%', height: ROW - 6, rx: 6 }),
 		mark(sandbox.status, x(row), y(index)),
 		svg('text', { x: x(row) + TEXT, y: y(index), 'dominant-baseline': 'central' }, svg('tspan', { class: 'name' }, name),
-			svg('tspan', { class: 'muted', dx: 10 }, sandbox.status)));
+			svg('tspan', { class: 'muted', dx: 5 }, ` ${sandbox.status}`)));
 }
 
 export async function mount(root, rest, signal) {
