@@ -512,7 +512,7 @@ describe('figures', () => {
 		assert.equal(grown('skerry_bad_keys_total'), 1);
 		assert.ok(grown('skerry_http_requests_total', { status: '2xx' }) >= 2);
 		assert.equal(later.value('skerry_audit_failing'), 0);
-		assert.equal(later.value('skerry_sandboxes'), 0);
+		assert.equal(later.value('skerry_sandboxes'), (await good('GET', '/v1/sandboxes')).items.length);
 		assert.equal(later.value('skerry_audit_head'), await head());
 		for (const name of ['skerry_state_disk_free_bytes', 'process_resident_memory_bytes', 'process_open_fds',
 			'skerry_host_memory_available_bytes', 'process_start_time_seconds', 'skerry_http_connections'])

@@ -170,7 +170,7 @@ else
 			await page.button('Menu').click();
 			await page.link('Audit').click();
 			await page.getByRole('heading', { level: 1, name: 'Audit' }).waitFor();
-			assert.equal(await page.link('Usage').isVisible(), false);
+			await page.link('Usage').waitFor({ state: 'hidden' });
 			page.check();
 			await page.context().close();
 		});
@@ -207,6 +207,7 @@ else
 			await page.getByRole('button', { name: 'project/' }).waitFor();
 			await tabTo('project/');
 			await page.keyboard.press('Enter');
+			await page.button('Actions for README.md').waitFor();
 			await tabTo('Actions for README.md');
 			await page.keyboard.press('ArrowDown');
 			await page.keyboard.press('End');

@@ -24,7 +24,11 @@ document.addEventListener('pointerdown', (event) => {
 });
 addEventListener('hashchange', () => close());
 addEventListener('resize', () => close());
-addEventListener('scroll', () => close(), { passive: true });
+// Told of a scroll that was over before it was opened, too: only one that moves its button away from it counts.
+addEventListener('scroll', () => {
+	if (open && Math.abs(open.button.getBoundingClientRect().top - open.top) > 1)
+		close();
+}, { passive: true });
 
 // Below the button, or above where there is no room.
 function place(list, button) {
@@ -62,7 +66,7 @@ function show(button, items) {
 	});
 	(button.closest('main') ?? document.body).append(list); // where it belongs, for who reads by landmarks
 	place(list, button);
-	open = { button, list };
+	open = { button, list, top: button.getBoundingClientRect().top };
 	button.setAttribute('aria-expanded', 'true');
 	button.setAttribute('aria-controls', id);
 	choices[0]?.focus();

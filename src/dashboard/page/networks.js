@@ -70,7 +70,7 @@ export async function mount(root, rest, signal) {
 			: el('ul', { class: 'rules' }, network.members.map((member) => el('li', {},
 				el('span', {}, el('a', { href: to('sandboxes', member.id, 'network') }, nameOf(find(member.id) ?? member)), ' ',
 					el('code', { class: 'muted' }, member.host), member.address ? el('span', { class: 'muted small' }, ` ${member.address}`) : ''),
-				el('button', { type: 'button', class: 'quiet', 'aria-label': `Take ${member.name} out of ${network.name}`, on: { click: () => leave(network, member) } }, 'Take out')))));
+				el('button', { type: 'button', class: 'quiet', 'aria-label': `Take out ${member.name} from ${network.name}`, on: { click: () => leave(network, member) } }, 'Take out')))));
 
 	async function look() {
 		try {

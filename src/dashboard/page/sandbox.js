@@ -90,7 +90,7 @@ export async function mount(root, [id, first], signal) {
 	root.append(loading());
 	await refresh(id);
 	if (!find(id)) {
-		root.replaceChildren(errorState({ message: `There is no sandbox ${id}`, hint: 'It may belong to another account, or have ended long ago' }));
+		root.replaceChildren(el('div', { class: 'head' }, el('h1', {}, 'Not here')), errorState({ message: `There is no sandbox ${id}`, hint: 'It may belong to another account, or have ended long ago' }));
 		return { title: 'Not found' };
 	}
 	const top = head(find(id), signal);
