@@ -6,6 +6,13 @@ import uPlot from './uplot.js';
 
 const HEIGHT = 220;
 
+// With as many digits as tell them apart.
+function amounts(splits) {
+	const digits = Math.max(0, Math.ceil(-Math.log10(splits[1] - splits[0]))) + 1;
+
+	return splits.map((at) => String(Number(at.toFixed(digits))));
+}
+
 function options(width, unit) {
 	const line = colour('line'), muted = colour('muted'), accent = colour('accent');
 	const font = `12px ${getComputedStyle(document.documentElement).fontFamily}`;
@@ -16,7 +23,7 @@ function options(width, unit) {
 		axes: [
 			{ stroke: muted, font, grid: { show: false }, ticks: { show: false }, space: 60, incrs: [86_400, 172_800, 604_800],
 				values: (u, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })) },
-			{ stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 56 },
+			{ stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 64, values: (u, splits) => amounts(splits) },
 		],
 		series: [{}, { label: unit, stroke: accent, fill: accent, width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.6, 28], radius: 0.15 }) }],
 	};
