@@ -78,7 +78,7 @@ static size_t take_queued(struct http_stream *stream, char *out, size_t max)
  * connection's memory by the time that its answer begins, and reads the answer into that: a stream
  * that then waits would keep it. Nobody reads what a reader has not filled, so that pages which are
  * zeros afterwards do no harm. */
-static void give_back(char *from, size_t len)
+static void give_back(const char *from, size_t len)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t begin = ((uintptr_t)from + page - 1) & ~(page - 1);

@@ -13,8 +13,8 @@
 
 /* ---- durations ---- */
 
-#define METRICS_BUCKETS 16 /* from a quarter of a millisecond to a minute; one more for the rest   \
-			    */
+/* From a quarter of a millisecond to a minute; one more for the rest. */
+#define METRICS_BUCKETS 16
 
 struct metrics_histogram {
 	_Atomic uint64_t buckets[METRICS_BUCKETS + 1];
