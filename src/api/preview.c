@@ -65,13 +65,14 @@ static void add_slash(struct http_request *req, const struct preview_target *tar
 		     2);
 }
 
-/* Browsers say so: by the first, wherever a page matters, and by the second since ever. */
+/* Browsers say so: by the first two, wherever a page matters, and by the third since ever.
+ * Sec-Fetch-Mode alone is said by programs too (fetch of Node). */
 static bool is_browser(const struct http_request *req)
 {
 	const char *agent = http_header(req, "User-Agent");
 
-	return http_header(req, "Sec-Fetch-Mode") || http_header(req, "Sec-Fetch-Site") ||
-	       http_header(req, "Sec-Fetch-Dest") || (agent && strstr(agent, "Mozilla/"));
+	return http_header(req, "Sec-Fetch-Site") || http_header(req, "Sec-Fetch-Dest") ||
+	       (agent && strstr(agent, "Mozilla/"));
 }
 
 static bool must_be_by_host(const struct http_request *req, const struct preview_target *target,

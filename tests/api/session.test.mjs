@@ -188,7 +188,7 @@ describe('previews and the page are apart', () => {
 		const token = await rig.sign(port);
 		const own = new URL(rig.url).port;
 
-		for (const headers of [browser, { 'User-Agent': 'Mozilla/5.0 (X11)' }, { 'Sec-Fetch-Dest': 'document' }, { 'Sec-Fetch-Mode': 'cors' }]) {
+		for (const headers of [browser, { 'User-Agent': 'Mozilla/5.0 (X11)' }, { 'Sec-Fetch-Dest': 'document' }, { 'Sec-Fetch-Site': 'same-origin' }]) {
 			const answer = await rig.request('GET', rig.path(port, `/a/b?c=d&skerry_preview=${token}`), { headers });
 
 			assert.equal(answer.status, 307, answer.text);
@@ -208,7 +208,8 @@ describe('previews and the page are apart', () => {
 	test('programs get by path what they ask for', async () => {
 		const token = await rig.sign(port);
 
-		assert.equal((await rig.request('GET', rig.path(port, `/?skerry_preview=${token}`), { headers: { 'User-Agent': 'curl/8' } })).status, 200);
+		for (const headers of [{ 'User-Agent': 'curl/8' }, { 'User-Agent': 'node', 'Sec-Fetch-Mode': 'cors' }])
+			assert.equal((await rig.request('GET', rig.path(port, `/?skerry_preview=${token}`), { headers })).status, 200);
 		assert.equal((await rig.request('GET', rig.path(port), { headers: { ...withKey, ...browser } })).status, 200);
 	});
 
