@@ -40,4 +40,4 @@ struct chain {
 /* The next line, without its newline. The first one may be any of a chain; whether it should be the
  * first of all is for the caller to say. -EBADMSG: it is not the one that belongs here, and why;
  * nothing was taken then. */
-int chain_take(struct chain *chain, const char *line, size_t len, struct err *err);
+int chain_take(struct chain *chain, const char *text, size_t len, struct err *err);

@@ -39,6 +39,7 @@ int process_usage(struct process_usage *ret)
 	if (r < 0)
 		return r;
 	brace = strrchr(buf_str(&text), ')'); /* the name before it may hold anything */
+	/* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers */
 	if (!brace || sscanf(brace + 1,
 			     " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
 			     "%*d %ld %*d %llu %*u %ld",

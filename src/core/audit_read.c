@@ -202,7 +202,7 @@ int core_audit_follow(struct core *core, const struct principal *who,
 		      struct core_audit_follower **ret, struct err *err)
 {
 	struct core_audit_follower *follower;
-	struct audit_state state;
+	struct audit_state state = { 0 };
 	struct audit_filter wanted;
 	int r = store_filter(who, filter, &wanted, err);
 
@@ -311,7 +311,7 @@ static int serve_one(struct core_audit_follower *follower, bool *ret_more, struc
 {
 	struct audit_filter filter = follower->filter;
 	struct audit_row *rows = NULL;
-	struct audit_state state;
+	struct audit_state state = { 0 };
 	size_t n = 0;
 	int r;
 
@@ -392,7 +392,7 @@ int audit_row_from_body(const char *body, struct audit_row *ret, struct err *err
 /* The columns that records are found by say what the record says. */
 static int check_columns(const struct audit_row *row, struct err *err)
 {
-	struct audit_row said;
+	struct audit_row said = { 0 };
 	int r = audit_row_from_body(row->body, &said, err);
 
 	if (r < 0)
@@ -449,7 +449,7 @@ static int check_row(struct check *check, const struct audit_row *row, struct er
 static int check_nothing_follows(struct core_audit *audit, struct check *check, struct err *err)
 {
 	struct audit_filter filter = { .after_seq = check->state.last_seq, .limit = 1 };
-	struct audit_state state;
+	struct audit_state state = { 0 };
 	struct audit_row *rows = NULL;
 	size_t n = 0;
 	int r = read_rows(audit, &filter, &state, &rows, &n, err);
@@ -490,7 +490,7 @@ static int check_end(struct check *check, struct err *err)
 static int check_rows(struct core_audit *audit, struct check *check, struct err *err)
 {
 	struct audit_filter filter = { .limit = VERIFY_PAGE };
-	struct audit_state state;
+	struct audit_state state = { 0 };
 	int r = 0;
 
 	do {
@@ -547,10 +547,10 @@ int audit_check_note(struct core_audit *audit, struct err *err)
 {
 	struct audit_filter filter = { .limit = 1 };
 	char hash[CHAIN_HASH_SIZE];
-	struct audit_state state;
+	struct audit_state state = { 0 };
 	struct audit_row *rows = NULL;
 	size_t n = 0;
-	int64_t seq;
+	int64_t seq = 0;
 	bool same;
 	int r = audit_noted_head(audit->core, &seq, hash, err);
 

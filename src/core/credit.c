@@ -148,7 +148,7 @@ static int check_spend_cap(struct db_txn *txn, const char *account_id, const cha
 int credit_check(struct db_txn *txn, const char *account_id, const char *key_id, int64_t rate,
 		 int64_t hold, struct err *err)
 {
-	struct account_credit credit;
+	struct account_credit credit = { 0 };
 	int64_t available;
 	int r = rate > 0 ? check_spend_cap(txn, account_id, key_id, hold, err) : 0;
 
@@ -293,7 +293,7 @@ static int64_t look_at_account(struct core *core, struct db_txn *txn,
 			       const struct meter_row *meters, size_t n, struct err *err)
 {
 	struct bound bound = { .account_id = meters[0].account_id };
-	struct account_credit credit;
+	struct account_credit credit = { 0 };
 
 	if (credit_get(txn, bound.account_id, &credit, err) < 0)
 		return LOOK_MIN_MS;

@@ -218,7 +218,7 @@ static int insert_key(struct core *core, const struct principal *who,
 		      struct key_row *row, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct account_row account;
+	struct account_row account = { 0 };
 	int r = db_begin_write(core->db, &txn, err);
 
 	if (r == 0)
@@ -300,7 +300,7 @@ int core_key_list(struct core *core, const struct principal *who,
 		  size_t *ret_n, char **ret_next_cursor, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct account_row account;
+	struct account_row account = { 0 };
 	struct key_row *rows = NULL, last = { 0 };
 	uint32_t limit = req->limit;
 	size_t n = 0;
@@ -356,7 +356,7 @@ static int write_rotation(struct core *core, const struct principal *who, const 
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
 	const int64_t now = clock_unix_ms();
-	struct account_row account;
+	struct account_row account = { 0 };
 	int r = db_begin_write(core->db, &txn, err);
 
 	if (r == 0)
@@ -449,7 +449,7 @@ static int write_revocation(struct core *core, const struct principal *who, cons
 			    const char *id, struct key_row *row, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct account_row account;
+	struct account_row account = { 0 };
 	int64_t now = clock_unix_ms();
 	int r = db_begin_write(core->db, &txn, err);
 

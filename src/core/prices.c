@@ -48,16 +48,17 @@ int core_prices_set(struct core_prices *prices, const char *name, const char *va
 			: str_eq(name, "memory_gb") ? &prices->memory_gb
 			: str_eq(name, "disk_gb")   ? &prices->disk_gb
 						    : NULL;
+	const bool of_size = str_starts(name, "size.");
 	int64_t n;
 
-	if (!part && !str_starts(name, "size."))
+	if (!of_size && !part)
 		return err_set(err, -ENOENT, "no price '%s'", name);
 	if (str_to_i64(value, &n) < 0 || n < 0 || n > CORE_PRICE_MAX)
 		return err_set(err, -EINVAL,
 			       "price '%s': '%s' is not a whole number of micro-credits a second "
 			       "from 0 to %lld",
 			       name, value, (long long)CORE_PRICE_MAX);
-	if (!part)
+	if (of_size)
 		return set_size(prices, name + strlen("size."), n, err);
 	*part = n;
 	return 0;

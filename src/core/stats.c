@@ -77,6 +77,7 @@ static bool read_times(pid_t pid, uint64_t *ret_cpu_ticks, uint64_t *ret_start_t
 	if (!read_proc(pid, "stat", &text))
 		return false;
 	brace = strrchr(buf_str(&text), ')');
+	/* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers */
 	if (!brace || sscanf(brace + 1,
 			     " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
 			     "%*d %*d %*d %llu",

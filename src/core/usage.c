@@ -116,7 +116,7 @@ static int read_usage(struct core *core, const struct principal *who,
 		      const struct core_usage_request *req, json_t *json, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	const char *account_id;
+	const char *account_id = NULL;
 	int r = db_begin_read(core->db, &txn, err);
 
 	if (r == 0)
@@ -189,7 +189,7 @@ static int list_entries(struct core *core, const struct principal *who,
 			struct ledger_entry **ret, size_t *ret_n, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	const char *account_id;
+	const char *account_id = NULL;
 	int r = db_begin_read(core->db, &txn, err);
 
 	if (r == 0)
@@ -280,7 +280,7 @@ static int grant(struct core *core, const struct principal *who, struct ledger_e
 		 struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	const char *account_id;
+	const char *account_id = NULL;
 	int r = db_begin_write(core->db, &txn, err);
 
 	if (r == 0)
@@ -331,7 +331,7 @@ int core_grant(struct core *core, const struct principal *who, const struct core
 int core_ledger_check(struct core *core, json_t **ret, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	struct ledger_findings findings;
+	struct ledger_findings findings = { 0 };
 	json_t *json;
 	int r = db_begin_long_read(core->db, &txn, err);
 

@@ -159,7 +159,7 @@ static int prepare(struct db_conn *conn, const char *sql, sqlite3_stmt **ret, st
 /* One statement without parameters and rows. */
 static int conn_run(struct db_conn *conn, const char *sql, const char *what, struct err *err)
 {
-	sqlite3_stmt *stmt;
+	sqlite3_stmt *stmt = NULL;
 	int r = prepare(conn, sql, &stmt, err);
 
 	if (r < 0)
@@ -247,7 +247,7 @@ void db_watch(struct db *db, void (*fn)(void *arg), void *arg)
 int db_query(struct db_txn *txn, const char *sql, struct db_query *ret, struct err *err)
 {
 	struct db_conn *conn = txn->conn;
-	sqlite3_stmt *stmt;
+	sqlite3_stmt *stmt = NULL;
 	int r = prepare(conn, sql, &stmt, err);
 
 	if (r < 0)

@@ -30,12 +30,13 @@ static void test_written_as_by_the_library(void **state)
 	_cleanup_json_ json_t *value = json_pack(
 		"{s:[f,f,f,f,f], s:[i,i,b,b,n], s:{}, s:[], s:{s:{}}}", "reals", 0.1, 1e300,
 		-2.5e-10, 3.0, 1.0 / 3, "words", 0, -1, 1, 0, "empty", "none", "deep", "er");
-	char all[0x80 + 16];
+	static const char longer[] = "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"\\";
+	char all[0x80 + sizeof(longer)];
 
 	for (int c = 0; c < 0x80; c++)
 		all[c] = (char)c;
-	memcpy(all + 0x80, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"\\", 11);
-	json_put(value, "all", json_from_bytes(all, 0x80 + 11));
+	memcpy(all + 0x80, longer, sizeof(longer));
+	json_put(value, "all", json_from_bytes(all, sizeof(all) - 1));
 	json_put_int(value, "a \"key\"\n", INT64_MIN);
 	for (size_t cut = 0; cut < 24; cut++) { /* runs of every length around the eight */
 		char name[8];
