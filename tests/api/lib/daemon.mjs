@@ -81,7 +81,7 @@ export class Daemon {
 			body: body === undefined || raw ? body : JSON.stringify(body),
 		});
 		const text = await response.text();
-		const isJson = /json/.test(response.headers.get('content-type') ?? '');
+		const isJson = /\bjson/.test(response.headers.get('content-type') ?? '');
 
 		return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
 	}
