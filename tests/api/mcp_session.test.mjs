@@ -226,7 +226,7 @@ class Agent {
 		const forked = await this.call('fork_sandbox', { sandbox_id: this.id, count: 1 });
 		await this.proxy.settled();
 		const children = await until('children that are whole or gone', async () => {
-			const all = (await this.list()).filter(({ parent_id }) => parent_id === this.id);
+			const all = (await this.list()).filter(({ id }) => id !== this.id);
 
 			return all.every(({ status }) => status === 'running') && { all };
 		});
@@ -263,11 +263,9 @@ class Agent {
 	async alone() {
 		const others = (await this.list()).filter(({ id }) => id !== this.id);
 
-		for (const { id, parent_id, name, status } of others) {
-			assert.ok(parent_id === this.id || name === `session-${this.era}`, id);
-			if (this.era === LEGACY && status === 'running')
+		if (this.era === LEGACY)
+			for (const { id } of others.filter(({ status }) => status === 'running'))
 				await this.insist('destroy_sandbox', { sandbox_id: id });
-		}
 		return others.length === 0;
 	}
 
