@@ -4,7 +4,7 @@
 // says when it is joined how much had arrived; what had not is sent again.
 
 import { concat, toBytes } from './bytes.js';
-import { ApiError, ConnectionError, ProtocolError, SkerryError, apiError } from './errors.js';
+import { ApiError, ConnectionError, NotFoundError, ProtocolError, SkerryError, apiError } from './errors.js';
 import { backOffMs, isPassing, sleep } from './retry.js';
 import { type Socket, openSocket } from './socket.js';
 import { type CallOptions, type Transport, locate } from './transport.js';
@@ -66,6 +66,7 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
 	#id: string | undefined;
 	#offset = 0;
 	#left = false; // by this end
+	#misses = 0; // refused and not listed, one after the other
 	#complaint: ApiError | undefined; // what the server said last
 	#exit: TerminalExit | undefined;
 	/** While a connection is being made: what was written waits. */
@@ -123,7 +124,7 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
 
 			this.#socket = socket;
 		} catch (error) {
-			throw error instanceof ConnectionError ? await this.#explain(error, signal) : error;
+			throw error instanceof ConnectionError ? await this.#explain(error, args.terminal_id, signal) : error;
 		}
 		const arrived = await ready;
 
@@ -142,13 +143,20 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
 	}
 
 	/** A browser does not say why a WebSocket was refused; a request for something near it may. */
-	async #explain(error: ConnectionError, signal?: AbortSignal): Promise<unknown> {
+	async #explain(error: ConnectionError, id: string | undefined, signal?: AbortSignal): Promise<unknown> {
 		try {
-			await this.#transport.call('list_terminals', { id: this.#sandboxId }, { signal, once: true });
+			const { items } = await this.#transport.call('list_terminals', { id: this.#sandboxId }, { signal, once: true });
+
+			if (id === undefined || items.some(({ terminal_id }) => terminal_id === id))
+				return error;
 		} catch (reason) {
 			return reason;
 		}
-		return error;
+		// One that has ended is not listed, but can still be joined for a while: a server that was not there
+		// and is again has to be asked once more.
+		if (this.#id !== undefined && this.#misses++ === 0)
+			return error;
+		return new NotFoundError({ code: 'terminal_not_found', detail: `no terminal '${id}' in this sandbox` }, 404);
 	}
 
 	#message(data: Uint8Array | string): void {
@@ -216,6 +224,7 @@ export class Terminal implements AsyncIterable<Uint8Array>, AsyncDisposable {
 		if (this.#id === undefined)
 			this.#input.total = arrived;
 		this.#id = String(message['terminal_id']);
+		this.#misses = 0;
 		this.#offset = Number(message['offset']);
 		this.#ready?.resolve(arrived);
 	}

@@ -11,7 +11,7 @@ after(closeAll);
 
 // connected(peer, query, n) for the n-th connection; peer: {send(bytes), say(message), close(code), drop(), on(opcode, text)}.
 async function terminalOn(connected, options = {}) {
-	const server = await serve((req, res) => json(res, 200, sandboxInfo()));
+	const server = await serve((req, res) => json(res, 200, options.answer?.(req) ?? sandboxInfo()));
 	const upgrades = [];
 
 	server.server.on('upgrade', (req, socket, head) => {
@@ -41,7 +41,7 @@ async function terminalOn(connected, options = {}) {
 	});
 	const sandbox = await client(server, options).attach('sbx_1');
 
-	return { sandbox, upgrades };
+	return { sandbox, upgrades, requests: server.requests };
 }
 
 const ready = (offset = 0, input_bytes = 0) => ({ type: 'ready', terminal_id: 'term_1', new: true, offset, output_bytes: offset, input_bytes });
@@ -143,6 +143,21 @@ test('while it is looked for, a server that is starting is no reason to give up'
 
 	assert.equal((await (await sandbox.terminal()).exited).exit_code, 5);
 	assert.equal(upgrades.length, 3);
+});
+
+// What a browser sees: it is not told why it was refused, and asks which terminals there are.
+test('one that is neither to be joined nor listed any more has gone', async () => {
+	const { sandbox, upgrades, requests } = await terminalOn((peer) => {
+		peer.say(ready());
+		setImmediate(peer.drop);
+	}, {
+		answer: ({ path }) => (path.endsWith('/terminals') ? { items: [] } : sandboxInfo()),
+		refuse: (socket, n) => n > 0 && socket.destroy(),
+	});
+
+	await assert.rejects((await sandbox.terminal()).exited, { name: 'NotFoundError', code: 'terminal_not_found' });
+	assert.equal(upgrades.length, 3); // asked twice, as it may have been the server that was not there
+	assert.equal(requests.filter(({ path }) => path.endsWith('/terminals')).length, 2);
 });
 
 test('what answers in the wrong way is none', async () => {

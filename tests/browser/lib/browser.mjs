@@ -51,6 +51,7 @@ async function openPage(browser, daemon, { theme = 'light', size = 'desktop', st
 		complaints,
 		// The browser says on the console that an answer was a refusal, whatever the page makes of it.
 		expectRefusal: (status) => expected.push(refusal(status)),
+		expectMessage: (pattern) => expected.push(pattern),
 		at: (...parts) => page.goto(`${daemon.url}/#/${parts.join('/')}`),
 		button: (name, options) => page.getByRole('button', { name, ...options }),
 		link: (name, options) => page.getByRole('link', { name, ...options }),
