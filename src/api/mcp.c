@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 /* How long a client may keep the answer; limits and tools change with a restart only. */
 #define CACHE_TTL_MS 300000

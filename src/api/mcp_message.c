@@ -23,6 +23,7 @@
 #include "api/ops.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 #define META_VERSION	  "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"

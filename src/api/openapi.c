@@ -9,6 +9,7 @@
 #include "api/rest_internal.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 static json_t *reference(const char *path)
 {

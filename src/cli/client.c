@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 #define CONNECT_TIMEOUT_MS 5000L
 #define DEFAULT_TIMEOUT_MS 120000

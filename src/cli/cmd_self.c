@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/version.h"
 #include "cli/completion.h"
 #include "cli/help.h"
 #include "cli/session.h"

@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "cli/mcp_wire.h"
 #include "cli/output.h"

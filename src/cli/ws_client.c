@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "cli/wire.h"
 #include "cli/ws_answer.h"
 

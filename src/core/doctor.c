@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "core/internal.h"
 #include "loop/spawn.h"
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "core/audit.h"
 #include "core/exec_view.h"
 #include "core/internal.h"

@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "core/core.h"
 #include "daemon/notify.h"
 #include "daemon/options.h"

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "guest/guest.h"
 #include "guest/handles.h"
 #include "guest/identity.h"

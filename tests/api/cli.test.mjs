@@ -412,7 +412,7 @@ describe('the rest', () => {
 			// Of a command that is a group too, what belongs to the group follows.
 			assert.ok((await skerry('help', ...command.split(' '))).out.startsWith(out), command);
 		}
-		assert.match((await skerry('version')).out, /^skerry \d+\.\d+\.\d+\n$/);
+		assert.match((await skerry('version')).out, /^skerry \d+\.\d+\.\d+(-[\w.]+)?(\+[\w.]+)?\n$/);
 		assert.equal((await skerry('--version')).out, (await skerry('version')).out);
 		assert.equal((await skerry()).code, 2);
 	});

@@ -163,7 +163,7 @@ describe(MODERN, () => {
 			const { json } = await send(message);
 
 			assert.equal(json.result.resultType, 'complete');
-			assert.match(json.result._meta['io.modelcontextprotocol/serverInfo'].version, /^\d+\.\d+\.\d+$/);
+			assert.match(json.result._meta['io.modelcontextprotocol/serverInfo'].version, /^\d+\.\d+\.\d+(-[\w.]+)?(\+[\w.]+)?$/);
 		}
 	});
 

@@ -9,6 +9,7 @@
 #include "api/mcp_message.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 #define META(version)                                                                              \
 	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"" version "\","                  \

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/version.h"
 
 /* ---- greeting ---- */
 
