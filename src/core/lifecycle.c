@@ -281,7 +281,7 @@ static void mark_destroying(struct sandbox *sb)
 	abort_point("destroy.intent");
 }
 
-static int destroy_alive(struct sandbox *sb, struct err *err)
+static int destroy_alive(struct sandbox *sb, const char *why, struct err *err)
 {
 	enum sandbox_status status;
 	int r;
@@ -299,8 +299,7 @@ static int destroy_alive(struct sandbox *sb, struct err *err)
 	status = sandbox_status(sb);
 	if (!sandbox_status_ended(status) && status != SANDBOX_DESTROYING)
 		sandbox_set_status(sb, SANDBOX_DESTROYING);
-	r = sandbox_finish(sb, SANDBOX_DESTROYED, "destroyed_by_user",
-			   "it was destroyed on request", err);
+	r = sandbox_finish(sb, SANDBOX_DESTROYED, "destroyed_by_user", why, err);
 	pthread_mutex_unlock(&sb->op_lock);
 	if (r < 0) /* the wish is written: it is carried out as soon as it can be */
 		sandbox_finish_later(sb, END_RETRY_MS);
@@ -319,12 +318,41 @@ int core_destroy(struct core *core, const struct principal *who, const char *id,
 		return -ESHUTDOWN;
 	sb = table_find(core, id, who->account_id);
 	if (sb) {
-		r = destroy_alive(sb, err);
+		r = destroy_alive(sb, "it was destroyed on request", err);
 		metrics_step(core, METRICS_DESTROY, r, began_us);
 	}
 	if (r < 0)
 		return r;
 	return load_info(core, id, who->account_id, ret, err);
+}
+
+int core_end_running(struct core *core, size_t *ret_n, struct err *err)
+{
+	_cleanup_work_ struct core *work = core_enter(core, err);
+	struct sandbox **all;
+	size_t n;
+	int result = 0;
+
+	*ret_n = 0;
+	if (!work)
+		return -ESHUTDOWN;
+	all = table_all(core, &n);
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_sandbox_ struct sandbox *sb = all[i];
+		struct err one = ERR_INIT;
+
+		if (sandbox_status(sb) == SANDBOX_PAUSED)
+			continue;
+		if (destroy_alive(sb, "it was ended to take Skerry off this host", &one) == 0) {
+			*ret_n += 1;
+			continue;
+		}
+		log_error("a sandbox cannot be ended", "sandbox=%s error=\"%s\"", sb->id,
+			  one.message);
+		result = err_set(err, -EAGAIN, "end sandbox '%s': %s", sb->id, one.message);
+	}
+	free(all);
+	return result;
 }
 
 /* ---- extend ---- */

@@ -55,6 +55,7 @@ struct daemon {
 	struct mcp *mcp;
 	struct rest *rest;
 	struct http_server *http;
+	struct watchdog *watchdog;
 };
 
 /* ---- the process ---- */
@@ -252,12 +253,26 @@ static int make_http(struct daemon *d, struct err *err)
 
 /* ---- life ---- */
 
+static void start_watchdog(void *arg)
+{
+	struct daemon *d = arg;
+
+	d->watchdog = watchdog_new(d->loop);
+}
+
+static void stop_watchdog(void *arg)
+{
+	struct daemon *d = arg;
+
+	watchdog_free(STEAL(d->watchdog));
+}
+
 /* For people on standard output, for programs in STATE/listen, for the service manager. */
 static int announce(struct daemon *d, struct err *err)
 {
 	const struct options *options = &d->options;
 	const bool v6 = strchr(options->address, ':') != NULL;
-	_cleanup_free_ char *line = NULL;
+	_cleanup_free_ char *line = NULL, *state = NULL;
 	int rc;
 
 	d->url = xasprintf("%s://%s%s%s:%u", options->tls_cert ? "https" : "http", v6 ? "[" : "",
@@ -269,21 +284,41 @@ static int announce(struct daemon *d, struct err *err)
 		return err_set(err, rc, "write '%s': %s", d->listen_path, strerror(-rc));
 	printf("skerryd: listening on %s\n", d->url);
 	fflush(stdout);
-	notify_manager("READY=1");
+	state = xasprintf("READY=1\nSTATUS=Serving %s", d->url);
+	notify_manager(state);
+	loop_call(d->loop, start_watchdog, d);
 	return 0;
 }
 
-/* A core that opens and recovers nothing is enough, and shows that no other daemon is there. */
-static int remove_network(struct daemon *d, struct err *err)
+static int end_sandboxes(struct daemon *d, struct err *err)
 {
+	size_t n = 0;
+	int rc = paths_complete(&d->options, err);
+
+	if (rc == 0)
+		rc = make_core(d, err);
+	if (rc == 0)
+		rc = core_end_running(d->core, &n, err);
+	printf("skerryd: %zu sandboxes ended\n", n);
+	return rc;
+}
+
+/* What --end-sandboxes and --remove-network ask for. The core's lock shows that no daemon is there;
+ * to remove the network, a core that recovers nothing is enough. */
+static int uninstall(struct daemon *d, struct err *err)
+{
+	const struct options *options = &d->options;
 	int rc = make_state_dir(d, err);
 
 	d->options.limits.network_slots_ready = 0;
+	d->options.limits.standby_per_template = 0;
 	if (rc == 0)
 		rc = make_loop_and_pool(d, err);
 	if (rc == 0)
-		rc = open_core(d, err);
-	return rc < 0 ? rc : core_network_uninstall(d->core, err);
+		rc = options->end_sandboxes ? end_sandboxes(d, err) : open_core(d, err);
+	if (rc == 0 && options->remove_network)
+		rc = core_network_uninstall(d->core, err);
+	return rc;
 }
 
 static int start(struct daemon *d, struct err *err)
@@ -312,13 +347,15 @@ static void wait_for_end(struct daemon *d)
 	while (sigwait(&d->end_signals, &number) != 0)
 		;
 	log_info("ending, sandboxes go on", "signal=%s", sigabbrev_np(number));
-	notify_manager("STOPPING=1");
+	notify_manager("STOPPING=1\nSTATUS=Ending; sandboxes go on");
 }
 
 static void stop(struct daemon *d)
 {
 	if (d->url) /* never that of a daemon that lives */
 		unlink(d->listen_path);
+	if (d->watchdog)
+		loop_call(d->loop, stop_watchdog, d);
 	http_server_free(d->http, HTTP_GRACE_MS);
 	core_free(d->core, CORE_GRACE_MS);
 	pool_free(d->pool);
@@ -345,6 +382,7 @@ int main(int argc, char **argv)
 	struct daemon d = { .listen_fd = -1 };
 	struct err err = ERR_INIT;
 	int rc = options_read(argc, argv, &d.options, &err);
+	const bool serves = !d.options.end_sandboxes && !d.options.remove_network;
 
 	if (rc < 0) {
 		report(&err);
@@ -364,10 +402,10 @@ int main(int argc, char **argv)
 	log_init(d.options.log_level);
 	set_up_signals(&d);
 	raise_descriptor_limit();
-	rc = d.options.remove_network ? remove_network(&d, &err) : start(&d, &err);
+	rc = serves ? start(&d, &err) : uninstall(&d, &err);
 	if (rc < 0)
 		report(&err);
-	else if (!d.options.remove_network)
+	else if (serves)
 		wait_for_end(&d);
 	stop(&d);
 	return rc == 0 ? 0 : 1;

@@ -30,6 +30,7 @@ const char options_help[] =
 	"  --image-dir DIR      images (default: images in the state directory)\n"
 	"  --network MODE       of sandboxes: auto (default: where the host can filter it), on, "
 	"off\n"
+	"  --end-sandboxes      end all that run (paused ones stay), for uninstalling, and end\n"
 	"  --remove-network     remove what the kernel has of it, for uninstalling, and end\n"
 	"  --log-level LEVEL    debug, info (default), warn or error\n"
 	"  --version            print the version\n"
@@ -339,6 +340,7 @@ enum {
 	OPT_INSECURE,
 	OPT_IMAGE_DIR,
 	OPT_NETWORK,
+	OPT_END_SANDBOXES,
 	OPT_REMOVE_NETWORK,
 	OPT_LOG_LEVEL,
 	OPT_VERSION,
@@ -354,6 +356,7 @@ static const struct option long_options[] = {
 	{ "insecure-listen", no_argument, NULL, OPT_INSECURE },
 	{ "image-dir", required_argument, NULL, OPT_IMAGE_DIR },
 	{ "network", required_argument, NULL, OPT_NETWORK },
+	{ "end-sandboxes", no_argument, NULL, OPT_END_SANDBOXES },
 	{ "remove-network", no_argument, NULL, OPT_REMOVE_NETWORK },
 	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -377,6 +380,9 @@ static int apply_option(struct options *options, int option, const char *value, 
 		return 0;
 	case OPT_NETWORK:
 		return parse_mode(value, &options->network_mode, err);
+	case OPT_END_SANDBOXES:
+		options->end_sandboxes = true;
+		return 0;
 	case OPT_REMOVE_NETWORK:
 		options->remove_network = true;
 		return 0;

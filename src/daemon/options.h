@@ -44,7 +44,7 @@ struct options {
 	char *recipe_dir;
 
 	bool show_help, show_version;
-	bool remove_network; /* do that and nothing else */
+	bool end_sandboxes, remove_network; /* do that and nothing else */
 };
 
 /* -EINVAL with what is wrong and where (the file's line, or the option). Free with options_clear,
