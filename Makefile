@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup configure build demo test install bench lint format clean
+.PHONY: help setup configure build demo test install uninstall bench lint format clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -21,8 +21,11 @@ build: configure ## install what is missing and build into build/
 	@ninja -C $(BUILD)
 
 install: build ## install below PREFIX (/usr/local), inside DESTDIR
-	@meson configure --prefix=$(abspath $(PREFIX)) $(BUILD)
+	@meson configure --prefix=$(abspath $(PREFIX)) --sysconfdir=$(if $(filter /usr,$(abspath $(PREFIX))),/etc,etc) $(BUILD) >/dev/null
 	@meson install -C $(BUILD) --quiet $(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
+
+uninstall: ## remove what `make install` has installed last
+	@scripts/uninstall $(BUILD)
 
 bench: build ## measure against baselines of the same run
 	@BUILD=$(BUILD) bench/run
