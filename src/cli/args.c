@@ -108,15 +108,21 @@ static int unknown_option(struct parser *p, const char *shown, size_t len)
 static int check_choice(struct parser *p, const char *what, const char *const *choices,
 			const char *text)
 {
+	struct suggestion nearest = suggest_begin(text);
 	_cleanup_buf_ struct buf list = BUF_INIT;
 
 	for (size_t i = 0; choices[i]; i++) {
 		if (str_eq(choices[i], text))
 			return 0;
+		suggest_consider(&nearest, choices[i]);
 		buf_printf(&list, "%s%s", i ? ", " : "", choices[i]);
 	}
 	err_code(p->err, -EINVAL, "usage", "%s cannot be '%s'", what, text);
-	err_hint(p->err, "it is one of: %s", buf_str(&list));
+	if (nearest.word)
+		err_hint(p->err, "did you mean '%s'? it is one of: %s", nearest.word,
+			 buf_str(&list));
+	else
+		err_hint(p->err, "it is one of: %s", buf_str(&list));
 	return -EINVAL;
 }
 
@@ -323,6 +329,32 @@ static int word_operand(struct parser *p, const char *word)
 	return 0;
 }
 
+/* "image --help" is "help image". */
+static int group_help(struct parser *p, const char *group)
+{
+	p->at++;
+	p->args->command = find_command(NULL, "help");
+	return word_operand(p, group);
+}
+
+static int needs_command(struct parser *p, const char *group)
+{
+	_cleanup_buf_ struct buf list = BUF_INIT;
+	const struct cli_command *const *commands;
+	size_t n, len = strlen(group);
+
+	commands = cli_commands(&n);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = commands[i]->name;
+
+		if (strncmp(name, group, len) == 0 && name[len] == ' ')
+			buf_printf(&list, "%s%s", list.len ? ", " : "", name + len + 1);
+	}
+	err_code(p->err, -EINVAL, "usage", "skerry %s needs a command: %s", group, buf_str(&list));
+	err_hint(p->err, "`skerry help %s` shows what they do", group);
+	return -EINVAL;
+}
+
 static int word_command(struct parser *p, const char *word)
 {
 	const char *next = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
@@ -337,11 +369,10 @@ static int word_command(struct parser *p, const char *word)
 	p->args->command = find_command(NULL, word);
 	if (!p->args->command && is_group(word)) {
 		group = word;
-		if (!next || next[0] == '-') {
-			err_code(p->err, -EINVAL, "usage", "skerry %s needs a command", word);
-			err_hint(p->err, "`skerry help %s` lists its commands", word);
-			return -EINVAL;
-		}
+		if (next && (str_eq(next, "--help") || str_eq(next, "-h")))
+			return group_help(p, word);
+		if (!next || next[0] == '-')
+			return needs_command(p, word);
 		word = p->argv[++p->at];
 		p->args->command = find_command(group, word);
 	}

@@ -44,7 +44,10 @@ enum cli_complete {
 	CLI_COMPLETE_NONE,
 	CLI_COMPLETE_SANDBOX,
 	CLI_COMPLETE_IMAGE,
+	CLI_COMPLETE_SNAPSHOT,
+	CLI_COMPLETE_NETWORK,
 	CLI_COMPLETE_KEY,
+	CLI_COMPLETE_ACCOUNT,
 	CLI_COMPLETE_COMMAND, /* names of skerry's own commands */
 	CLI_COMPLETE_DIRECTORY,
 	CLI_COMPLETE_COPY, /* SANDBOX:, or a file here */
@@ -117,4 +120,4 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_init, cli_command_key_create, cli_command_key_ls, cli_command_key_rotate,
 	cli_command_key_rm, cli_command_account_create, cli_command_account_ls, cli_command_usage,
 	cli_command_account_grant, cli_command_doctor, cli_command_completion, cli_command_version,
-	cli_command_help;
+	cli_command_stats, cli_command_limits, cli_command_prices, cli_command_help;

@@ -25,10 +25,12 @@
 	{ .name = "key",                                                                           \
 	  .type = CLI_TEXT,                                                                        \
 	  .metavar = "KEY_ID",                                                                     \
+	  .complete = CLI_COMPLETE_KEY,                                                            \
 	  .help = "only by this key: its id, not its text" },                                      \
 		{ .name = "account",                                                               \
 		  .type = CLI_TEXT,                                                                \
 		  .metavar = "ACCOUNT_ID",                                                         \
+		  .complete = CLI_COMPLETE_ACCOUNT,                                                \
 		  .help = "only of this account; administrators see all" },                        \
 		{ .name = "operation",                                                             \
 		  .type = CLI_TEXT,                                                                \

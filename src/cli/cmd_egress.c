@@ -55,7 +55,7 @@ static void print_rules(const json_t *answer)
 static int change(struct cli *cli, const struct cli_args *args, const char *method, json_t *body)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = session_ask(cli, args->operands[0], method, "/egress", body, 0, &answer);
+	int code = session_ask(cli, args->operands[0], method, "/egress", body, &answer);
 
 	if (answer && !cli->quiet)
 		print_rules(answer);
@@ -98,7 +98,7 @@ static const struct cli_example rm_examples[] = {
 static int run_show(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = session_ask(cli, args->operands[0], "GET", "/egress", NULL, 0, &answer);
+	int code = session_ask(cli, args->operands[0], "GET", "/egress", NULL, &answer);
 
 	if (answer)
 		print_rules(answer);
@@ -193,7 +193,6 @@ static void print_denials(const json_t *answer)
 	};
 	const json_t *items = json_object_get(answer, "items"), *item;
 	int64_t unreported = json_get_int(answer, "unreported", 0);
-	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct table table;
 	size_t i;
 
@@ -205,8 +204,7 @@ static void print_denials(const json_t *answer)
 	json_array_foreach(items, i, item) {
 		add_denial(&table, item);
 	}
-	table_write(&table, output_width(), &out);
-	fputs(buf_str(&out), stdout);
+	output_table(&table);
 	table_clear(&table);
 	if (unreported > 0)
 		fprintf(stderr, "and %lld packets that came too fast to be listed\n",
@@ -216,7 +214,7 @@ static void print_denials(const json_t *answer)
 static int run_denials(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = session_ask(cli, args->operands[0], "GET", "/egress/denials", NULL, 0, &answer);
+	int code = session_ask(cli, args->operands[0], "GET", "/egress/denials", NULL, &answer);
 
 	if (answer && cli->quiet)
 		print_missing_rules(json_object_get(answer, "items"));

@@ -1,7 +1,9 @@
 /* skerry exec: runs a command in a sandbox as if it ran here. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -12,8 +14,10 @@
 #include "cli/commands.h"
 #include "cli/exec_live.h"
 #include "cli/exec_output.h"
+#include "cli/list.h"
 #include "cli/quote.h"
 #include "cli/session.h"
+#include "cli/units.h"
 
 #define JSON_STDIN_MAX (700u << 10) /* leaves room for base64 in a request of 1 MiB */
 
@@ -63,6 +67,16 @@ static const struct cli_option options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "EXEC_ID",
 	  .help = "take up a command that is running or has ended, from its first byte" },
+	{ .name = "signal",
+	  .letter = 's',
+	  .type = CLI_TEXT,
+	  .metavar = "NAME",
+	  .help = "with --attach: send it and all it started this signal (TERM, INT, KILL, …) "
+		  "instead" },
+	{ .name = "list",
+	  .letter = 'l',
+	  .type = CLI_FLAG,
+	  .help = "list the commands that run in the sandbox, and those that have ended" },
 };
 
 static const struct cli_example examples[] = {
@@ -75,15 +89,24 @@ static const struct cli_example examples[] = {
 	  "skerry exec build --user root --cwd / --timeout 10m -- apt-get update" },
 	{ "start now, look later",
 	  "id=$(skerry exec build --background -- make); skerry exec build --attach $id" },
+	{ "what runs there, and an end to one of it",
+	  "skerry exec build --list; skerry exec build --attach $id --signal TERM" },
 };
 
 static int check(const struct cli_args *args)
 {
-	bool attach = cli_args_has(args, "attach");
+	bool attach = cli_args_has(args, "attach"), list = cli_args_has(args, "list");
 
+	if (list && (attach || args->n_rest))
+		return report_usage("--list excludes --attach and a command", NULL);
+	if (list)
+		return CLI_OK;
+	if (cli_args_has(args, "signal") && !attach)
+		return report_usage("--signal needs --attach: which command is meant?",
+				    "`skerry exec SANDBOX --list` says which there are");
 	if (attach && !exec_id_valid(cli_args_text(args, "attach", "")))
 		return report_usage("--attach is not an exec id",
-				    "`--background` prints it, and so does Ctrl-C");
+				    "`skerry exec SANDBOX --list` says which there are");
 	if (attach && args->n_rest)
 		return report_usage("--attach takes up a command that runs: it takes no other",
 				    NULL);
@@ -220,6 +243,80 @@ static int run_look(struct cli *cli, const struct buf *sandbox_path, const char 
 	return exec_exit_code(result);
 }
 
+/* ---- --list, --signal ---- */
+
+/* "running", "exit 0", "SIGKILL", "timed out". */
+static void add_state(struct table *table, const json_t *exec)
+{
+	char text[32];
+
+	if (json_get_bool(exec, "running", false)) {
+		table_add(table, "running");
+	} else if (json_get_bool(exec, "timed_out", false)) {
+		table_add(table, "timed out");
+	} else if (json_is_string(json_object_get(exec, "signal"))) {
+		table_add(table, json_get_str(exec, "signal", NULL));
+	} else {
+		snprintf(text, sizeof(text), "exit %lld",
+			 (long long)json_get_int(exec, "exit_code", -1));
+		table_add(table, text);
+	}
+}
+
+static void add_exec(struct table *table, const json_t *exec)
+{
+	char took[UNITS_TEXT_SIZE];
+
+	table_add(table, json_get_str(exec, "exec_id", NULL));
+	add_state(table, exec);
+	list_add_age(table, json_get_str(exec, "started_at", NULL));
+	table_add(table, duration_text(json_get_int(exec, "duration_ms", 0), took));
+	table_add(table, json_get_str(exec, "command", NULL));
+}
+
+static int run_list(struct cli *cli, const char *sandbox)
+{
+	static const struct table_column columns[] = {
+		{ "EXEC", 0 }, { "STATE", 0 }, { "AGE", 0 }, { "TOOK", 0 }, { "COMMAND", 12 },
+	};
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "exec_id",
+		.add = add_exec,
+		.none = "no commands; `skerry exec SANDBOX -- COMMAND` runs one",
+	};
+	_cleanup_json_ json_t *answer = NULL;
+	int code = session_ask(cli, sandbox, "GET", "/exec", NULL, &answer);
+
+	return answer ? list_print(cli, json_object_get(answer, "items"), &view) : code;
+}
+
+/* "term" and "TERM" are SIGTERM. */
+static void signal_name(const char *text, struct buf *out)
+{
+	if (strncasecmp(text, "SIG", 3) != 0)
+		buf_append_str(out, "SIG");
+	for (; *text; text++)
+		buf_append_char(out, (char)toupper((unsigned char)*text));
+}
+
+static int run_signal(struct cli *cli, const struct cli_args *args)
+{
+	const char *exec_id = cli_args_text(args, "attach", "");
+	_cleanup_free_ char *part = xasprintf("/exec/%s/signal", exec_id);
+	_cleanup_buf_ struct buf name = BUF_INIT;
+	_cleanup_json_ json_t *body = json_object(), *answer = NULL;
+	int code;
+
+	signal_name(cli_args_text(args, "signal", ""), &name);
+	json_put_str(body, "signal", buf_str(&name));
+	code = session_ask(cli, args->operands[0], "POST", part, STEAL(body), &answer);
+	if (answer)
+		printf("%s\n", json_get_str(answer, "exec_id", exec_id));
+	return code;
+}
+
 static int run(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_buf_ struct buf path = BUF_INIT;
@@ -227,6 +324,10 @@ static int run(struct cli *cli, const struct cli_args *args)
 	struct exec_live_config live = { .cli = cli, .sandbox = args->operands[0] };
 	int code = check(args);
 
+	if (code == CLI_OK && cli_args_has(args, "list"))
+		return run_list(cli, args->operands[0]);
+	if (code == CLI_OK && cli_args_has(args, "signal"))
+		return run_signal(cli, args);
 	if (code == CLI_OK)
 		code = session_sandbox_path(cli, args->operands[0], &path);
 	if (code != CLI_OK)

@@ -58,8 +58,7 @@ static int run_expose(struct cli *cli, const struct cli_args *args)
 	int code = read_body(args, body);
 
 	if (code == CLI_OK)
-		code = session_ask(cli, args->operands[0], "POST", "/expose", STEAL(body), 0,
-				   &answer);
+		code = session_ask(cli, args->operands[0], "POST", "/expose", STEAL(body), &answer);
 	if (!answer)
 		return code;
 	printf("%s\n", json_get_str(answer, "url", ""));

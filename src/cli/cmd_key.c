@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/session.h"
-#include "cli/table.h"
 #include "cli/units.h"
 
 #define KEYS	 "/v1/keys"
@@ -19,6 +19,7 @@
 #define ACCOUNT_OPTION                                                                             \
 	{                                                                                          \
 		.name = "account", .type = CLI_TEXT, .metavar = "ID",                              \
+		.complete = CLI_COMPLETE_ACCOUNT,                                                  \
 		.help = "of this account instead of your own: administrators"                      \
 	}
 
@@ -244,58 +245,20 @@ static void add_key(struct table *table, const json_t *key)
 	add_scopes(table, key);
 }
 
-static void print_keys(const struct cli *cli, const json_t *items)
+static int print_keys(const struct cli *cli, const json_t *items)
 {
 	static const struct table_column columns[] = {
 		{ "KEY", 0 },	 { "BEGINS", 0 }, { "LABEL", 8 },
 		{ "STATUS", 0 }, { "LEFT", 0 },	  { "MAY", 12 },
 	};
-	_cleanup_buf_ struct buf out = BUF_INIT;
-	struct table table;
-	const json_t *item;
-	size_t i;
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "id",
+		.add = add_key,
+	};
 
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) {
-		if (cli->quiet)
-			printf("%s\n", json_get_str(item, "id", ""));
-		else
-			add_key(&table, item);
-	}
-	if (!cli->quiet) {
-		table_write(&table, output_width(), &out);
-		fputs(buf_str(&out), stdout);
-	}
-	table_clear(&table);
-}
-
-/* Every page of a list of this server's, as one answer. path holds what comes before the cursor. */
-static int read_pages(struct cli *cli, const char *path, json_t *items)
-{
-	_cleanup_free_ char *cursor = NULL;
-	int code;
-
-	do {
-		_cleanup_buf_ struct buf page_path = BUF_INIT;
-		_cleanup_json_ json_t *page = NULL;
-		struct client_spec spec = { .method = "GET" };
-		const char *next;
-
-		buf_append_str(&page_path, path);
-		if (cursor) {
-			buf_append_str(&page_path, "&cursor=");
-			client_escape(&page_path, cursor);
-		}
-		spec.path = buf_str(&page_path);
-		code = session_json(cli, &spec, NULL, &page, NULL);
-		if (code != CLI_OK)
-			return code;
-		json_array_extend(items, json_object_get(page, "items"));
-		free(cursor);
-		next = json_get_str(page, "next_cursor", NULL);
-		cursor = next ? xstrdup(next) : NULL;
-	} while (cursor);
-	return CLI_OK;
+	return list_print(cli, items, &view);
 }
 
 static int print_json_items(json_t *items)
@@ -317,13 +280,12 @@ static int run_ls(struct cli *cli, const struct cli_args *args)
 
 	buf_printf(&path, KEYS "?limit=200&status=%s", cli_args_has(args, "all") ? "all" : "valid");
 	append_account(&path, args, '&');
-	code = read_pages(cli, buf_str(&path), items);
+	code = session_pages(cli, buf_str(&path), SIZE_MAX, items);
 	if (code != CLI_OK)
 		return code;
 	if (cli->json)
 		return print_json_items(items);
-	print_keys(cli, items);
-	return CLI_OK;
+	return print_keys(cli, items);
 }
 
 /* ---- rotate, rm ---- */
@@ -445,46 +407,40 @@ static int run_account_create(struct cli *cli, const struct cli_args *args)
 	return print_made(cli, json_object_get(answer, "key"), "may do everything in it");
 }
 
-static void print_accounts(const struct cli *cli, const json_t *items)
+static void add_account(struct table *table, const json_t *account)
+{
+	table_add(table, json_get_str(account, "id", NULL));
+	table_add(table, json_get_str(account, "name", NULL));
+	table_add(table, json_get_bool(account, "admin", false) ? "yes" : NULL);
+	table_add(table, json_get_str(account, "created_at", NULL));
+}
+
+static int print_accounts(const struct cli *cli, const json_t *items)
 {
 	static const struct table_column columns[] = {
 		{ "ACCOUNT", 0 }, { "NAME", 8 }, { "ADMIN", 0 }, { "CREATED", 0 }
 	};
-	_cleanup_buf_ struct buf out = BUF_INIT;
-	struct table table;
-	const json_t *item;
-	size_t i;
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "id",
+		.add = add_account,
+	};
 
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) {
-		if (cli->quiet) {
-			printf("%s\n", json_get_str(item, "id", ""));
-			continue;
-		}
-		table_add(&table, json_get_str(item, "id", NULL));
-		table_add(&table, json_get_str(item, "name", NULL));
-		table_add(&table, json_get_bool(item, "admin", false) ? "yes" : NULL);
-		table_add(&table, json_get_str(item, "created_at", NULL));
-	}
-	if (!cli->quiet) {
-		table_write(&table, output_width(), &out);
-		fputs(buf_str(&out), stdout);
-	}
-	table_clear(&table);
+	return list_print(cli, items, &view);
 }
 
 static int run_account_ls(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *items = json_array();
-	int code = read_pages(cli, ACCOUNTS "?limit=200", items);
+	int code = session_pages(cli, ACCOUNTS "?limit=200", SIZE_MAX, items);
 
 	(void)args;
 	if (code != CLI_OK)
 		return code;
 	if (cli->json)
 		return print_json_items(items);
-	print_accounts(cli, items);
-	return CLI_OK;
+	return print_accounts(cli, items);
 }
 
 /* ---- rows ---- */

@@ -45,7 +45,7 @@ static int run_extend(struct cli *cli, const struct cli_args *args)
 	if (code != CLI_OK)
 		return code;
 	json_put_int(body, "additional_minutes", minutes);
-	code = session_ask(cli, args->operands[0], "POST", "/extend", STEAL(body), 0, &answer);
+	code = session_ask(cli, args->operands[0], "POST", "/extend", STEAL(body), &answer);
 	if (!answer)
 		return code;
 	if (cli->quiet) {
@@ -85,7 +85,7 @@ static const struct cli_example rm_examples[] = {
 static int remove_one(struct cli *cli, const char *id_or_name)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = session_ask(cli, id_or_name, "DELETE", "", NULL, 0, &answer);
+	int code = session_ask(cli, id_or_name, "DELETE", "", NULL, &answer);
 
 	if (answer)
 		printf("%s\n", json_get_str(answer, "id", id_or_name));

@@ -1,13 +1,11 @@
 /* skerry ls and skerry get: which sandboxes there are, and everything about one. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/session.h"
-#include "cli/table.h"
 #include "cli/units.h"
 
 #define PAGE_LIMIT   200
@@ -61,35 +59,18 @@ static void add_parameter(struct buf *path, const char *name, const char *value)
 {
 	if (!value)
 		return;
-	buf_append_char(path, strchr(buf_str(path), '?') ? '&' : '?');
-	buf_printf(path, "%s=", name);
+	buf_printf(path, "&%s=", name);
 	client_escape(path, value);
 }
 
-static void list_path(const struct cli_args *args, const char *cursor, int64_t limit,
-		      struct buf *path)
+static void list_path(const struct cli_args *args, int64_t limit, struct buf *path)
 {
-	char number[24];
-
-	snprintf(number, sizeof(number), "%lld", (long long)limit);
-	buf_reset(path);
-	buf_append_str(path, "/v1/sandboxes");
+	buf_printf(path, "/v1/sandboxes?limit=%lld", (long long)limit);
 	add_parameter(path, "status",
 		      cli_args_text(args, "status", cli_args_has(args, "all") ? "all" : NULL));
 	add_parameter(path, "image", cli_args_text(args, "image", NULL));
 	add_parameter(path, "label", cli_args_text(args, "label", NULL));
-	add_parameter(path, "limit", number);
-	add_parameter(path, "cursor", cursor);
-}
-
-static void add_age(struct table *table, const char *created_at, int64_t now_ms)
-{
-	char text[UNITS_TEXT_SIZE];
-	int64_t created_ms;
-
-	table_add(table, created_at && time_parse(created_at, &created_ms) == 0
-				 ? duration_short(now_ms - created_ms, text)
-				 : NULL);
+	add_parameter(path, "cursor", cli_args_text(args, "cursor", NULL));
 }
 
 /* LEFT: the time to its end, or why it has ended. */
@@ -117,57 +98,8 @@ static void add_row(struct table *table, const json_t *sandbox)
 	table_add(table, json_get_str(sandbox, "status", NULL));
 	table_add(table, json_get_str(sandbox, "size", NULL));
 	table_add(table, json_get_str(sandbox, "image", NULL));
-	add_age(table, json_get_str(sandbox, "created_at", NULL), now_ms);
+	list_add_age(table, json_get_str(sandbox, "created_at", NULL));
 	add_left(table, sandbox, now_ms);
-}
-
-static void print_table(const struct table *table, size_t rows, bool quiet)
-{
-	_cleanup_buf_ struct buf out = BUF_INIT;
-	const char *newline;
-
-	if (quiet) {
-		for (size_t i = 0; i < rows; i++)
-			printf("%s\n", table->cells[i * table->n_columns]);
-		return;
-	}
-	table_write(table, output_width(), &out);
-	newline = strchr(buf_str(&out), '\n');
-	printf("%s%.*s%s%s", style_on(stdout, STYLE_BOLD), (int)(newline - buf_str(&out)),
-	       buf_str(&out), style_off(stdout), newline);
-}
-
-/* Reads page after page into the table. */
-static int collect(struct cli *cli, const struct cli_args *args, struct table *table, size_t *rows)
-{
-	size_t limit = (size_t)cli_args_number(args, "limit", DEFAULT_ROWS);
-	_cleanup_free_ char *cursor = NULL;
-	_cleanup_buf_ struct buf path = BUF_INIT;
-
-	if (cli_args_has(args, "cursor"))
-		cursor = xstrdup(cli_args_text(args, "cursor", ""));
-	do {
-		_cleanup_json_ json_t *page = NULL;
-		struct client_spec spec = { .method = "GET" };
-		size_t want = limit - *rows < PAGE_LIMIT ? limit - *rows : PAGE_LIMIT, i;
-		const json_t *item;
-		const char *next;
-		int code;
-
-		list_path(args, cursor, (int64_t)want, &path);
-		spec.path = buf_str(&path);
-		code = session_json(cli, &spec, NULL, &page, NULL);
-		if (code != CLI_OK)
-			return code;
-		json_array_foreach(json_object_get(page, "items"), i, item) {
-			add_row(table, item);
-			++*rows;
-		}
-		next = json_get_str(page, "next_cursor", NULL);
-		free(cursor);
-		cursor = next ? xstrdup(next) : NULL;
-	} while (cursor && *rows < limit);
-	return CLI_OK;
 }
 
 static int list_json(struct cli *cli, const struct cli_args *args)
@@ -178,8 +110,7 @@ static int list_json(struct cli *cli, const struct cli_args *args)
 	int64_t limit = cli_args_number(args, "limit", PAGE_LIMIT);
 	int code;
 
-	list_path(args, cli_args_text(args, "cursor", NULL),
-		  limit < PAGE_LIMIT ? limit : PAGE_LIMIT, &path);
+	list_path(args, limit < PAGE_LIMIT ? limit : PAGE_LIMIT, &path);
 	spec.path = buf_str(&path);
 	code = session_json(cli, &spec, NULL, &page, &raw);
 	return code == CLI_OK ? session_print_raw(&raw) : code;
@@ -191,20 +122,23 @@ static int run_ls(struct cli *cli, const struct cli_args *args)
 		{ "ID", 0 },	{ "NAME", 6 }, { "STATUS", 0 }, { "SIZE", 0 },
 		{ "IMAGE", 6 }, { "AGE", 0 },  { "LEFT", 0 },
 	};
-	struct table table;
-	size_t rows = 0;
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "id",
+		.add = add_row,
+		.none = "no sandboxes; `skerry create` makes one",
+	};
+	const int64_t limit = cli_args_number(args, "limit", DEFAULT_ROWS);
+	_cleanup_json_ json_t *items = json_array();
+	_cleanup_buf_ struct buf path = BUF_INIT;
 	int code;
 
 	if (cli->json)
 		return list_json(cli, args);
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	code = collect(cli, args, &table, &rows);
-	if (code == CLI_OK && (rows > 0 || cli->quiet))
-		print_table(&table, rows, cli->quiet);
-	else if (code == CLI_OK)
-		fprintf(stderr, "no sandboxes; `skerry create` makes one\n");
-	table_clear(&table);
-	return code;
+	list_path(args, limit < PAGE_LIMIT ? limit : PAGE_LIMIT, &path);
+	code = session_pages(cli, buf_str(&path), (size_t)limit, items);
+	return code == CLI_OK ? list_print(cli, items, &view) : code;
 }
 
 /* ---- get ---- */
@@ -260,7 +194,7 @@ static void print_fields(const json_t *object)
 static int run_get(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_json_ json_t *sandbox = NULL;
-	int code = session_ask(cli, args->operands[0], "GET", "", NULL, 0, &sandbox);
+	int code = session_ask(cli, args->operands[0], "GET", "", NULL, &sandbox);
 
 	if (!sandbox)
 		return code;

@@ -34,6 +34,18 @@ static const struct cli_example config_examples[] = {
 	  "skerry mcp config --client cursor --url https://sandboxes.example.com" },
 };
 
+static int print_config_json(const struct mcp_client *client, const char *text)
+{
+	_cleanup_json_ json_t *json = json_object();
+	_cleanup_buf_ struct buf out = BUF_INIT;
+
+	json_put_str(json, "client", client->name);
+	json_put_str(json, "place", client->place);
+	json_put_str(json, "config", text);
+	json_write(json, &out);
+	return session_print_raw(&out);
+}
+
 static int run_config(struct cli *cli, const struct cli_args *args)
 {
 	const struct mcp_client *client = mcp_client_find(cli_args_text(args, "client", ""));
@@ -45,6 +57,8 @@ static int run_config(struct cli *cli, const struct cli_args *args)
 	if (show_key && !cli->key)
 		return report_usage("there is no key to show", "set SKERRY_API_KEY");
 	mcp_client_config(client, cli->url, show_key ? cli->key : NULL, &out);
+	if (cli->json)
+		return print_config_json(client, buf_str(&out));
 	if (!cli->quiet) {
 		fprintf(stderr, "# %s\n", client->place);
 		if (!show_key && strstr(client->key_reference, "SKERRY_API_KEY") &&

@@ -1,12 +1,10 @@
 /* skerry network: private networks, in which sandboxes reach each other. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/session.h"
-#include "cli/table.h"
-#include "cli/units.h"
 
 #define NETWORKS "/v1/networks/"
 
@@ -45,7 +43,7 @@ static int run_create(struct cli *cli, const struct cli_args *args)
 }
 
 static const struct cli_operand rm_operands[] = {
-	{ .name = "NAME", .help = "networks", .repeat = true },
+	{ .name = "NAME", .help = "networks", .repeat = true, .complete = CLI_COMPLETE_NETWORK },
 };
 
 static const struct cli_example rm_examples[] = {
@@ -82,7 +80,7 @@ static void add_network(struct table *table, const json_t *network)
 	}
 }
 
-static void print_networks(const struct cli *cli, const json_t *items)
+static int run_ls(struct cli *cli, const struct cli_args *args)
 {
 	static const struct table_column columns[] = {
 		{ "NETWORK", 6 },
@@ -90,47 +88,22 @@ static void print_networks(const struct cli *cli, const json_t *items)
 		{ "HOST NAME", 10 },
 		{ "ADDRESS", 0 },
 	};
-	_cleanup_buf_ struct buf out = BUF_INIT;
-	struct table table;
-	const json_t *item;
-	size_t i;
-
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) {
-		if (cli->quiet)
-			printf("%s\n", json_get_str(item, "name", ""));
-		else
-			add_network(&table, item);
-	}
-	if (!cli->quiet && json_array_size(items) > 0) {
-		table_write(&table, output_width(), &out);
-		fputs(buf_str(&out), stdout);
-	} else if (!cli->quiet) {
-		fprintf(stderr, "no networks; `skerry network create` makes one\n");
-	}
-	table_clear(&table);
-}
-
-static int run_ls(struct cli *cli, const struct cli_args *args)
-{
-	_cleanup_buf_ struct buf raw = BUF_INIT;
-	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "GET", .path = "/v1/networks" };
-	int code = session_json(cli, &spec, NULL, &answer, &raw);
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "name",
+		.add = add_network,
+		.none = "no networks; `skerry network create` makes one",
+	};
 
 	(void)args;
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	print_networks(cli, json_object_get(answer, "items"));
-	return CLI_OK;
+	return list_show(cli, "/v1/networks", &view);
 }
 
 /* ---- join, leave ---- */
 
 static const struct cli_operand member_operands[] = {
-	{ .name = "NETWORK", .help = "its name" },
+	{ .name = "NETWORK", .help = "its name", .complete = CLI_COMPLETE_NETWORK },
 	CLI_SANDBOX_OPERAND,
 };
 

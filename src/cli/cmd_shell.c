@@ -5,15 +5,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/quote.h"
 #include "cli/session.h"
 #include "cli/shell.h"
-#include "cli/table.h"
-#include "cli/units.h"
 
 static const struct cli_operand operands[] = { CLI_SANDBOX_OPERAND };
 
@@ -74,16 +72,12 @@ static void add_terminal(struct table *table, const json_t *terminal)
 	_cleanup_free_ char *size =
 		xasprintf("%lldx%lld", (long long)json_get_int(terminal, "cols", 0),
 			  (long long)json_get_int(terminal, "rows", 0));
-	char text[UNITS_TEXT_SIZE];
-	int64_t created_ms;
 
 	table_add(table, json_get_str(terminal, "terminal_id", NULL));
 	table_add(table, size);
 	table_add(table, json_get_bool(terminal, "busy", false) ? "busy" : "at its prompt");
 	table_add(table, json_get_bool(terminal, "attached", false) ? "somebody" : "nobody");
-	table_add(table, time_parse(json_get_str(terminal, "created_at", ""), &created_ms) == 0
-				 ? duration_short(clock_unix_ms() - created_ms, text)
-				 : NULL);
+	list_add_age(table, json_get_str(terminal, "created_at", NULL));
 }
 
 static int list(struct cli *cli, const char *sandbox)
@@ -91,31 +85,17 @@ static int list(struct cli *cli, const char *sandbox)
 	static const struct table_column columns[] = {
 		{ "TERMINAL", 0 }, { "SIZE", 0 }, { "STATE", 0 }, { "SEEN BY", 0 }, { "AGE", 0 },
 	};
-	_cleanup_buf_ struct buf out = BUF_INIT;
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "terminal_id",
+		.add = add_terminal,
+		.none = "no terminals; `skerry shell` opens one",
+	};
 	_cleanup_json_ json_t *answer = NULL;
-	const json_t *items, *item;
-	struct table table;
-	size_t i;
-	int code = session_ask(cli, sandbox, "GET", "/terminals", NULL, 0, &answer);
+	int code = session_ask(cli, sandbox, "GET", "/terminals", NULL, &answer);
 
-	if (!answer)
-		return code;
-	items = json_object_get(answer, "items");
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) {
-		if (cli->quiet)
-			printf("%s\n", json_get_str(item, "terminal_id", ""));
-		else
-			add_terminal(&table, item);
-	}
-	if (!cli->quiet && json_array_size(items) > 0) {
-		table_write(&table, output_width(), &out);
-		fputs(buf_str(&out), stdout);
-	} else if (!cli->quiet) {
-		fprintf(stderr, "no terminals; `skerry shell` opens one\n");
-	}
-	table_clear(&table);
-	return CLI_OK;
+	return answer ? list_print(cli, json_object_get(answer, "items"), &view) : code;
 }
 
 static int end(struct cli *cli, const char *sandbox, const char *terminal_id)
@@ -123,7 +103,7 @@ static int end(struct cli *cli, const char *sandbox, const char *terminal_id)
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *part = xasprintf("/terminals/%s", terminal_id);
 
-	return session_ask(cli, sandbox, "DELETE", part, NULL, 0, &answer);
+	return session_ask(cli, sandbox, "DELETE", part, NULL, &answer);
 }
 
 /* ---- a terminal ---- */

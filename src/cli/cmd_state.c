@@ -2,11 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/list.h"
 #include "cli/session.h"
-#include "cli/table.h"
 #include "cli/units.h"
 
 /* Saving a large memory to a slow disk, and starting many children, take their time. */
@@ -32,7 +31,13 @@ static const struct cli_example resume_examples[] = {
 static int post_one(struct cli *cli, const char *id_or_name, const char *what)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int code = session_ask(cli, id_or_name, "POST", what, NULL, STATE_TIMEOUT_MS, &answer);
+	const struct session_call_spec call = {
+		.method = "POST",
+		.part = what,
+		.timeout_ms = STATE_TIMEOUT_MS,
+		.progress = str_eq(what, "/pause") ? "saving it" : "restoring it",
+	};
+	int code = session_ask_for(cli, id_or_name, &call, &answer);
 
 	if (answer)
 		printf("%s\n", json_get_str(answer, "id", id_or_name));
@@ -115,8 +120,14 @@ static int run_fork(struct cli *cli, const struct cli_args *args)
 	_cleanup_json_ json_t *answer = NULL;
 	const json_t *child;
 	size_t i;
-	int code = session_ask(cli, args->operands[0], "POST", "/fork", fork_request(args),
-			       STATE_TIMEOUT_MS, &answer);
+	const struct session_call_spec call = {
+		.method = "POST",
+		.part = "/fork",
+		.body = fork_request(args),
+		.timeout_ms = STATE_TIMEOUT_MS,
+		.progress = "copying it",
+	};
+	int code = session_ask_for(cli, args->operands[0], &call, &answer);
 
 	json_array_foreach(json_object_get(answer, "sandboxes"), i, child) {
 		printf("%s\n", json_get_str(child, "id", ""));
@@ -138,13 +149,19 @@ static const struct cli_example snapshot_create_examples[] = {
 
 static int run_snapshot_create(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_json_ json_t *body = json_object(), *answer = NULL;
+	_cleanup_json_ json_t *answer = NULL;
+	const struct session_call_spec call = {
+		.method = "POST",
+		.part = "/snapshots",
+		.body = json_object(),
+		.timeout_ms = STATE_TIMEOUT_MS,
+		.progress = "saving its state",
+	};
 	char size[UNITS_TEXT_SIZE];
 	int code;
 
-	json_put_str(body, "name", args->operands[1]);
-	code = session_ask(cli, args->operands[0], "POST", "/snapshots", STEAL(body),
-			   STATE_TIMEOUT_MS, &answer);
+	json_put_str(call.body, "name", args->operands[1]);
+	code = session_ask_for(cli, args->operands[0], &call, &answer);
 	if (!answer)
 		return code;
 	printf("%s\n", json_get_str(answer, "name", ""));
@@ -156,18 +173,12 @@ static int run_snapshot_create(struct cli *cli, const struct cli_args *args)
 
 static void add_snapshot(struct table *table, const json_t *snapshot)
 {
-	const char *created_at = json_get_str(snapshot, "created_at", "");
-	char text[UNITS_TEXT_SIZE];
-	int64_t created_ms;
-
 	table_add(table, json_get_str(snapshot, "name", NULL));
 	table_add(table, json_get_str(snapshot, "source_id", NULL));
 	table_add(table, json_get_str(snapshot, "size", NULL));
 	table_add(table, json_get_str(snapshot, "image", NULL));
-	table_add(table, bytes_text(json_get_int(snapshot, "size_bytes", 0), text));
-	table_add(table, time_parse(created_at, &created_ms) == 0
-				 ? duration_short(clock_unix_ms() - created_ms, text)
-				 : NULL);
+	list_add_bytes(table, json_get_int(snapshot, "size_bytes", 0));
+	list_add_age(table, json_get_str(snapshot, "created_at", NULL));
 }
 
 static const struct cli_example snapshot_ls_examples[] = {
@@ -180,38 +191,20 @@ static int run_snapshot_ls(struct cli *cli, const struct cli_args *args)
 		{ "NAME", 6 },	{ "SOURCE", 0 }, { "SIZE", 0 },
 		{ "IMAGE", 6 }, { "DISK", 0 },	 { "AGE", 0 },
 	};
-	_cleanup_buf_ struct buf raw = BUF_INIT, out = BUF_INIT;
-	_cleanup_json_ json_t *answer = NULL;
-	struct client_spec spec = { .method = "GET", .path = "/v1/snapshots" };
-	struct table table;
-	const json_t *items, *item;
-	size_t i;
-	int code = session_json(cli, &spec, NULL, &answer, &raw);
+	static const struct list_view view = {
+		.columns = columns,
+		.n_columns = ARRAY_SIZE(columns),
+		.id = "name",
+		.add = add_snapshot,
+		.none = "no snapshots; `skerry snapshot create` makes one",
+	};
 
-	if (code != CLI_OK)
-		return code;
-	if (cli->json)
-		return session_print_raw(&raw);
-	items = json_object_get(answer, "items");
-	table_init(&table, columns, ARRAY_SIZE(columns));
-	json_array_foreach(items, i, item) {
-		if (cli->quiet)
-			printf("%s\n", json_get_str(item, "name", ""));
-		else
-			add_snapshot(&table, item);
-	}
-	if (!cli->quiet && json_array_size(items) > 0) {
-		table_write(&table, output_width(), &out);
-		fputs(buf_str(&out), stdout);
-	} else if (!cli->quiet) {
-		fprintf(stderr, "no snapshots; `skerry snapshot create` makes one\n");
-	}
-	table_clear(&table);
-	return CLI_OK;
+	(void)args;
+	return list_show(cli, "/v1/snapshots", &view);
 }
 
 static const struct cli_operand snapshot_rm_operands[] = {
-	{ .name = "NAME", .help = "snapshots", .repeat = true },
+	{ .name = "NAME", .help = "snapshots", .repeat = true, .complete = CLI_COMPLETE_SNAPSHOT },
 };
 
 static const struct cli_example snapshot_rm_examples[] = {

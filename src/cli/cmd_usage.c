@@ -11,9 +11,8 @@
 #include "cli/table.h"
 #include "cli/units.h"
 
-#define MICROCREDITS 1000000LL
-#define EXPORT_PAGE  1000
-#define HOUR_S	     3600
+#define EXPORT_PAGE 1000
+#define HOUR_S	    3600
 
 static const struct cli_option usage_options[] = {
 	{ .name = "days",
@@ -31,6 +30,7 @@ static const struct cli_option usage_options[] = {
 	{ .name = "account",
 	  .type = CLI_TEXT,
 	  .metavar = "ID",
+	  .complete = CLI_COMPLETE_ACCOUNT,
 	  .help = "of this account instead of your own: administrators" },
 	{ .name = "export",
 	  .type = CLI_FLAG,
@@ -43,16 +43,6 @@ static const struct cli_example usage_examples[] = {
 };
 
 /* ---- figures ---- */
-
-/* "1,234.50", rounded to cents; what is below one to the micro-credit: "0.000280". */
-static const char *credits_text(int64_t micro, char out[UNITS_TEXT_SIZE])
-{
-	double value = (double)micro / (double)MICROCREDITS;
-
-	snprintf(out, UNITS_TEXT_SIZE,
-		 micro > -MICROCREDITS && micro < MICROCREDITS ? "%.6f" : "%.2f", value);
-	return out;
-}
 
 static void add_credits(struct table *table, int64_t micro)
 {
@@ -113,7 +103,6 @@ static void print_totals(const json_t *items, const char *title, const char *nam
 	const struct table_column columns[] = {
 		{ title, 0 }, { "CREDITS", 0 }, { "RUNNING", 0 }, { second_title, 8 }
 	};
-	_cleanup_buf_ struct buf out = BUF_INIT;
 	struct table table;
 	const json_t *item;
 	size_t i;
@@ -128,10 +117,9 @@ static void print_totals(const json_t *items, const char *title, const char *nam
 		if (second)
 			table_add(&table, json_get_str(item, second, NULL));
 	}
-	buf_append_char(&out, '\n');
-	table_write(&table, output_width(), &out);
+	printf("\n");
+	output_table(&table);
 	table_clear(&table);
-	fputs(buf_str(&out), stdout);
 }
 
 static void append_account(struct buf *path, const struct cli_args *args)
@@ -220,7 +208,7 @@ static int run_usage(struct cli *cli, const struct cli_args *args)
 /* ---- grants ---- */
 
 static const struct cli_operand grant_operands[] = {
-	{ .name = "ACCOUNT", .help = "its id" },
+	{ .name = "ACCOUNT", .help = "its id", .complete = CLI_COMPLETE_ACCOUNT },
 	{ .name = "CREDITS", .help = "how many, also a fraction" },
 };
 

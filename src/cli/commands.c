@@ -6,6 +6,7 @@ static const struct cli_command *const commands[] = {
 	&cli_command_create,
 	&cli_command_ls,
 	&cli_command_get,
+	&cli_command_stats,
 	&cli_command_exec,
 	&cli_command_shell,
 	&cli_command_cp,
@@ -41,6 +42,8 @@ static const struct cli_command *const commands[] = {
 	&cli_command_account_ls,
 	&cli_command_account_grant,
 	&cli_command_usage,
+	&cli_command_prices,
+	&cli_command_limits,
 	&cli_command_image_build,
 	&cli_command_image_ls,
 	&cli_command_image_rm,
@@ -53,6 +56,8 @@ static const struct cli_command *const commands[] = {
 	&cli_command_help,
 };
 
+static const char *const color_choices[] = { "auto", "always", "never", NULL };
+
 static const struct cli_option common_options[] = {
 	{ .name = "json", .type = CLI_FLAG, .help = "print the server's answer as JSON" },
 	{ .name = "quiet",
@@ -63,6 +68,12 @@ static const struct cli_option common_options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "URL",
 	  .help = "the server (default: $SKERRY_URL, else " CLI_DEFAULT_URL ")" },
+	{ .name = "color",
+	  .type = CLI_TEXT,
+	  .metavar = "WHEN",
+	  .choices = color_choices,
+	  .help = "colour the output: always, never, or auto (default): on a terminal, unless "
+		  "$NO_COLOR is set" },
 	{ .name = "help", .letter = 'h', .type = CLI_FLAG, .help = "show this help" },
 };
 

@@ -1,7 +1,6 @@
 /*
  * Completion scripts. Each is a table in the shell's own words plus a short, fixed piece that reads
- * it. Ids, names and images are asked of the server at the moment (`skerry ls --quiet`), with a
- * silent failure when it does not answer.
+ * it. Ids and names are asked of the server at the moment (complete_words.h).
  */
 #include "cli/completion.h"
 
@@ -10,25 +9,17 @@
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/complete_words.h"
 #include "cli/quote.h"
 
-static const char *dynamic_source(enum cli_complete complete)
+/* The command that prints what there is at the moment; false: nothing is to be asked. */
+static bool append_source(enum cli_complete complete, struct buf *out)
 {
-	switch (complete) {
-	case CLI_COMPLETE_SANDBOX:
-		return "skerry ls --quiet 2>/dev/null";
-	case CLI_COMPLETE_IMAGE:
-		return "skerry image ls --quiet 2>/dev/null";
-	case CLI_COMPLETE_KEY:
-		return "skerry key ls --quiet 2>/dev/null";
-	case CLI_COMPLETE_COPY:
-		return "skerry ls --quiet 2>/dev/null | sed 's/$/:/'";
-	case CLI_COMPLETE_COMMAND:
-	case CLI_COMPLETE_DIRECTORY:
-	case CLI_COMPLETE_NONE:
-		break;
-	}
-	return NULL;
+	const char *what = complete_words_of(complete);
+
+	if (what)
+		buf_printf(out, "skerry " COMPLETE_WORDS_OPTION " %s 2>/dev/null", what);
+	return what != NULL;
 }
 
 static void append_choices(const char *const *choices, struct buf *out)
@@ -84,33 +75,53 @@ static void bash_option_name(const struct cli_command *command, const struct cli
 		buf_printf(out, " -%c", option->letter);
 }
 
+static void bash_source(enum cli_complete complete, struct buf *out)
+{
+	_cleanup_buf_ struct buf source = BUF_INIT;
+
+	if (append_source(complete, &source))
+		buf_printf(out, "$(%s) ", buf_str(&source));
+}
+
 /* One case of what follows an option. */
 static void bash_option_value(const struct cli_command *command, const struct cli_option *option,
 			      struct buf *out)
 {
-	const char *source = dynamic_source(option->complete);
-
 	if (option->type == CLI_FLAG)
 		return;
 	buf_printf(out, "\t'%s --%s'", command->name, option->name);
 	if (option->letter)
 		buf_printf(out, "|'%s -%c'", command->name, option->letter);
 	buf_append_str(out, ") words=\"");
-	if (source)
-		buf_printf(out, "$(%s)", source);
+	bash_source(option->complete, out);
 	append_choices(option->choices, out);
 	buf_append_str(out, "\"; value=1 ;;\n");
+}
+
+/* "image" is followed by "build ls rm"; "mcp", a command of its own, by "config" too. */
+static void append_group(const char *group, size_t len, struct buf *out)
+{
+	const struct cli_command *const *commands;
+	size_t n;
+
+	commands = cli_commands(&n);
+	for (size_t i = 0; i < n; i++) {
+		const char *name = commands[i]->name;
+
+		if (strncmp(name, group, len) == 0 && name[len] == ' ')
+			buf_printf(out, "%s ", name + len + 1);
+	}
 }
 
 static void bash_operands(const struct cli_command *command, struct buf *out)
 {
 	buf_printf(out, "\t'%s') words=\"", command->name);
+	append_group(command->name, strlen(command->name), out);
 	for (size_t i = 0; i < command->n_operands; i++) {
 		const struct cli_operand *operand = &command->operands[i];
-		const char *source = dynamic_source(operand->complete);
 
-		if (source)
-			buf_printf(out, "$(%s)", source);
+		if (i == 0 || operand->complete != operand[-1].complete)
+			bash_source(operand->complete, out);
 		if (operand->complete == CLI_COMPLETE_COMMAND)
 			append_first_words(out);
 		append_choices(operand->choices, out);
@@ -120,25 +131,22 @@ static void bash_operands(const struct cli_command *command, struct buf *out)
 	buf_append_str(out, "\" ;;\n");
 }
 
-/* Cases for groups: "image" is followed by "build ls rm". */
+/* Cases for the groups; what is a command too has come before, and the first case counts. */
 static void bash_groups(struct buf *out)
 {
 	const struct cli_command *const *commands;
 	size_t n;
 
 	commands = cli_commands(&n);
-	for (size_t i = 0; i < n;) {
+	for (size_t i = 0; i < n; i++) {
 		size_t len = strcspn(commands[i]->name, " ");
 
-		if (!commands[i]->name[len]) {
-			i++;
+		if (!commands[i]->name[len] ||
+		    (i > 0 && strncmp(commands[i]->name, commands[i - 1]->name, len + 1) == 0))
 			continue;
-		}
 		buf_printf(out, "\t'%.*s') words=\"", (int)len, commands[i]->name);
-		for (const char *group = commands[i]->name;
-		     i < n && strncmp(commands[i]->name, group, len + 1) == 0; i++)
-			buf_printf(out, "%s ", commands[i]->name + len + 1);
-		buf_append_str(out, "\" ;;\n");
+		append_group(commands[i]->name, len, out);
+		buf_append_str(out, "\" options=\"--help\" ;;\n");
 	}
 }
 
@@ -202,9 +210,9 @@ static void bash(struct buf *out)
 	for (size_t i = 0; i < n_common; i++)
 		bash_option_name(NULL, &common[i], out);
 	buf_append_str(out, "\" ;;\n");
-	bash_groups(out);
 	for (size_t i = 0; i < n; i++)
 		bash_operands(commands[i], out);
+	bash_groups(out);
 	buf_append_str(out, "\tesac; fi\n");
 	buf_append_str(out, bash_tail + strlen("\tesac\n"));
 }
@@ -228,11 +236,10 @@ static void fish_condition(const struct cli_command *command, struct buf *out)
 
 static void fish_words(const char *const *choices, enum cli_complete complete, struct buf *out)
 {
-	_cleanup_buf_ struct buf words = BUF_INIT;
-	const char *source = dynamic_source(complete);
+	_cleanup_buf_ struct buf words = BUF_INIT, source = BUF_INIT;
 
-	if (source)
-		buf_printf(&words, "(%s)", source);
+	if (append_source(complete, &source))
+		buf_printf(&words, "(%s)", buf_str(&source));
 	if (complete == CLI_COMPLETE_COMMAND)
 		append_first_words(&words);
 	append_choices(choices, &words);

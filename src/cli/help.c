@@ -6,8 +6,9 @@
 #include "base/str.h"
 #include "cli/table.h"
 
-#define WRAP	      78
-#define OPTION_COLUMN 28
+#define WRAP	       78
+#define OPTION_COLUMN  28
+#define COMMAND_COLUMN 19
 
 /* ---- pieces ---- */
 
@@ -144,21 +145,21 @@ void help_overview(const struct help_style *style, struct buf *out)
 	section("Commands", style, out);
 	commands = cli_commands(&n);
 	for (size_t i = 0; i < n; i++)
-		row(commands[i]->name, commands[i]->summary, 18, out);
+		row(commands[i]->name, commands[i]->summary, COMMAND_COLUMN, out);
 	common = cli_common_options(&n_common);
 	options_section("Common options", common, n_common, style, out);
 	section("Environment", style, out);
-	row("SKERRY_URL", "the server (default: " CLI_DEFAULT_URL ")", 18, out);
+	row("SKERRY_URL", "the server (default: " CLI_DEFAULT_URL ")", COMMAND_COLUMN, out);
 	row("SKERRY_API_KEY",
 	    "the key (default, for a server on this machine: the one in " CLI_DEFAULT_KEY_FILE
 	    ", where it may be read)",
-	    18, out);
-	row("SKERRY_CA_FILE", "certificates to trust instead of the system's", 18, out);
-	row("NO_COLOR", "no colours", 18, out);
+	    COMMAND_COLUMN, out);
+	row("SKERRY_CA_FILE", "certificates to trust instead of the system's", COMMAND_COLUMN, out);
+	row("NO_COLOR", "no colours, unless SKERRY_COLOR or --color says so", COMMAND_COLUMN, out);
 	section("Exit codes", style, out);
-	row("0 1 2", "ok, failed, usage", 18, out);
-	row("3 4 5", "not found, denied, a limit reached", 18, out);
-	row("exec", "the command's own", 18, out);
+	row("0 1 2", "ok, failed, usage", COMMAND_COLUMN, out);
+	row("3 4 5", "not found, denied, a limit reached", COMMAND_COLUMN, out);
+	row("exec", "the command's own", COMMAND_COLUMN, out);
 	section("Examples", style, out);
 	buf_append_str(out, "  id=$(skerry create)\n"
 			    "  skerry exec $id -- uname -a\n"

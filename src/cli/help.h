@@ -1,6 +1,8 @@
 /* Texts made from the table of commands. Pure: they are appended to a buffer. */
 #pragma once
 
+#include <jansson.h>
+
 #include "base/buf.h"
 #include "cli/cli.h"
 
@@ -15,3 +17,7 @@ void help_command(const struct cli_command *command, const struct help_style *st
 void help_synopsis(const struct cli_command *command, struct buf *out);
 /* The COMMANDS section of skerry(1) in man(7) macros. */
 void help_troff(struct buf *out);
+/* The same as JSON, of the command or group of this name, or of all (""); owned. NULL: there is
+ * none.
+ */
+json_t *help_json(const char *name);

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/args.h"
+#include "cli/complete_words.h"
 #include "cli/help.h"
 #include "cli/session.h"
 
@@ -33,6 +35,13 @@ static int show_troff(void)
 
 	help_troff(&out);
 	return output_write(buf_str(&out), out.len);
+}
+
+static int show_version(void)
+{
+	static const char line[] = "skerry " SKERRY_VERSION "\n";
+
+	return output_write(line, sizeof(line) - 1);
 }
 
 static int run(const struct cli_args *args)
@@ -65,9 +74,14 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && str_eq(argv[1], "--troff"))
 		return show_troff();
+	if (argc == 3 && str_eq(argv[1], COMPLETE_WORDS_OPTION))
+		return complete_words(argv[2]);
 	if (argc == 2 && str_eq(argv[1], "--version"))
-		argv[1] += strlen("--");
-	if (cli_args_parse(argc, (const char *const *)argv, &args, &err) < 0) {
+		return show_version();
+	code = cli_args_parse(argc, (const char *const *)argv, &args, &err);
+	if (cli_args_has(&args, "color"))
+		setenv(STYLE_VARIABLE, cli_args_text(&args, "color", ""), 1);
+	if (code < 0) {
 		code = report_err(&err);
 	} else if (cli_args_has(&args, "help")) {
 		code = show_help(args.command);

@@ -16,14 +16,17 @@
 #include "cli/table.h"
 #include "cli/units.h"
 
-#define PROGRESS_DELAY_MS	1000
-#define PROGRESS_EVERY_MS	100
-#define PROGRESS_PLAIN_EVERY_MS 10000
+#define PROGRESS_DELAY_MS  1000
+#define PROGRESS_EVERY_MS  100
+#define PROGRESS_WIDTH_MAX 200
 
 static bool shows_style(FILE *stream)
 {
+	const char *when = getenv(STYLE_VARIABLE);
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
+	if (when && (str_eq(when, "always") || str_eq(when, "never")))
+		return str_eq(when, "always");
 	return isatty(fileno(stream)) && !(no && *no) && !(term && str_eq(term, "dumb"));
 }
 
@@ -42,13 +45,16 @@ const char *style_off(FILE *stream)
 	return shows_style(stream) ? "\033[0m" : "";
 }
 
-unsigned int output_width(void)
+static unsigned int terminal_width(int fd)
 {
 	struct winsize size = { 0 };
 
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
-		return 0;
-	return size.ws_col;
+	return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+unsigned int output_width(void)
+{
+	return terminal_width(STDOUT_FILENO);
 }
 
 int output_write(const void *data, size_t len)
@@ -62,6 +68,18 @@ int output_write(const void *data, size_t len)
 	if (r != -EPIPE)
 		report_note("the output cannot be written: %s", strerror(-r));
 	return CLI_FAILED;
+}
+
+int output_table(const struct table *table)
+{
+	_cleanup_buf_ struct buf text = BUF_INIT, out = BUF_INIT;
+	size_t title;
+
+	table_write(table, output_width(), &text);
+	title = strcspn(buf_str(&text), "\n");
+	buf_printf(&out, "%s%.*s%s%s", style_on(stdout, STYLE_BOLD), (int)title, buf_str(&text),
+		   style_off(stdout), buf_str(&text) + title);
+	return output_write(buf_str(&out), out.len);
 }
 
 /* ---- failures ---- */
@@ -180,28 +198,27 @@ int report_response(const struct client_response *response)
 void progress_begin(struct progress *progress, const char *what, bool quiet)
 {
 	*progress = (struct progress){
-		.what = quiet ? NULL : what,
-		.terminal = isatty(STDERR_FILENO),
+		.what = quiet || !isatty(STDERR_FILENO) ? NULL : what,
 		.since_ms = clock_boottime_ms(),
 		.percent = -1,
 	};
 }
 
+/* One that is longer than the terminal is wide would not be overwritten but scroll. */
 static void draw(struct progress *progress, int64_t now_ms)
 {
-	static const char *const frames[] = { "|", "/", "-", "\\" };
-	char elapsed[UNITS_TEXT_SIZE], percent[16] = "";
+	static const char frames[] = "|/-\\";
+	char elapsed[UNITS_TEXT_SIZE], percent[16] = "", line[512];
+	const unsigned int width = terminal_width(STDERR_FILENO);
+	_cleanup_buf_ struct buf shown = BUF_INIT;
 
 	if (progress->percent >= 0)
 		snprintf(percent, sizeof(percent), " %3d %%", progress->percent);
 	duration_text(now_ms - progress->since_ms, elapsed);
-	if (progress->terminal)
-		fprintf(stderr, "\r\033[K%s %s%s  %s%s%.60s%s",
-			frames[(now_ms / PROGRESS_EVERY_MS) % 4], progress->what, percent, elapsed,
-			progress->line[0] ? "  " : "", progress->line, "");
-	else
-		fprintf(stderr, "%s%s (%s)%s%s\n", progress->what, percent, elapsed,
-			progress->line[0] ? ": " : "", progress->line);
+	snprintf(line, sizeof(line), "%c %s%s  %s%s%s", frames[(now_ms / PROGRESS_EVERY_MS) % 4],
+		 progress->what, percent, elapsed, progress->line[0] ? "  " : "", progress->line);
+	text_append_cut(&shown, line, width > 1 ? width - 1 : PROGRESS_WIDTH_MAX);
+	fprintf(stderr, "\r\033[K%s", buf_str(&shown));
 	fflush(stderr);
 	progress->shown_ms = now_ms;
 }
@@ -210,11 +227,10 @@ void progress_tick(void *arg)
 {
 	struct progress *progress = arg;
 	int64_t now_ms = clock_boottime_ms();
-	int64_t every_ms = progress->terminal ? PROGRESS_EVERY_MS : PROGRESS_PLAIN_EVERY_MS;
 
 	if (!progress->what || now_ms - progress->since_ms < PROGRESS_DELAY_MS)
 		return;
-	if (progress->shown_ms == 0 || now_ms - progress->shown_ms >= every_ms)
+	if (progress->shown_ms == 0 || now_ms - progress->shown_ms >= PROGRESS_EVERY_MS)
 		draw(progress, now_ms);
 }
 
@@ -233,7 +249,7 @@ void progress_set(struct progress *progress, int percent, const char *line)
 
 void progress_end(struct progress *progress)
 {
-	if (progress->what && progress->terminal && progress->shown_ms)
+	if (progress->what && progress->shown_ms)
 		fputs("\r\033[K", stderr);
 	progress->what = NULL;
 }

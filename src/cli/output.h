@@ -1,6 +1,6 @@
 /*
- * What people see: results on stdout, everything else on stderr. Colours and the moving progress
- * line only where that stream is a terminal and NO_COLOR is not set.
+ * What people see: results on stdout, everything else on stderr. Colours and the progress line only
+ * where that stream is a terminal, so that what is piped or logged is plain text.
  */
 #pragma once
 
@@ -14,6 +14,9 @@
 
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GREEN, STYLE_YELLOW, STYLE_RED };
 
+/* Whether a stream is coloured: what SKERRY_COLOR says (always, never; --color sets it for this
+ * program), else a terminal is, unless NO_COLOR is set or it is a dumb one. */
+#define STYLE_VARIABLE "SKERRY_COLOR"
 /* Escape sequences, or "" where the stream shows none. */
 const char *style_on(FILE *stream, enum style style);
 const char *style_off(FILE *stream);
@@ -24,6 +27,10 @@ unsigned int output_width(void);
 /* Everything to stdout; CLI_OK, or CLI_FAILED with a message when it cannot be written. */
 int output_write(const void *data, size_t len);
 
+struct table;
+/* A table to stdout, its titles bold, cut to the terminal where there is one; as output_write. */
+int output_table(const struct table *table);
+
 /* "skerry: …" and "hint: …" on stderr; returns the exit code that fits. */
 int report_err(const struct err *err);
 /* The same of a command line that cannot be; hint may be NULL. */
@@ -33,11 +40,10 @@ int report_response(const struct client_response *response);
 /* "skerry: …" on stderr. */
 void report_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- progress of long work, on stderr ---- */
+/* ---- progress of long work: one moving line on stderr, where that is a terminal ---- */
 
 struct progress {
-	const char *what; /* borrowed */
-	bool terminal;
+	const char *what; /* borrowed; NULL: nothing is shown */
 	int64_t since_ms;
 	int64_t shown_ms; /* when the line was last drawn; 0: never */
 	int percent;	  /* -1: unknown */

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/rand.h"
 #include "base/str.h"
+#include "cli/suggest.h"
 
 #define KEY_FILE_MAX	  4096
 #define LOST_ANSWER_TRIES 3
@@ -146,6 +147,36 @@ int session_json(struct cli *cli, const struct client_spec *spec, struct progres
 	return CLI_OK;
 }
 
+int session_pages(struct cli *cli, const char *path, size_t max, json_t *items)
+{
+	_cleanup_free_ char *cursor = NULL;
+	int code;
+
+	do {
+		_cleanup_buf_ struct buf page_path = BUF_INIT;
+		_cleanup_json_ json_t *page = NULL;
+		struct client_spec spec = { .method = "GET" };
+		const char *next;
+
+		buf_append_str(&page_path, path);
+		if (cursor) {
+			buf_append_str(&page_path, "&cursor=");
+			client_escape(&page_path, cursor);
+		}
+		spec.path = buf_str(&page_path);
+		code = session_json(cli, &spec, NULL, &page, NULL);
+		if (code != CLI_OK)
+			return code;
+		json_array_extend(items, json_object_get(page, "items"));
+		free(cursor);
+		next = json_get_str(page, "next_cursor", NULL);
+		cursor = next ? xstrdup(next) : NULL;
+	} while (cursor && json_array_size(items) < max);
+	while (json_array_size(items) > max)
+		json_array_remove(items, json_array_size(items) - 1);
+	return CLI_OK;
+}
+
 int session_print_raw(const struct buf *raw)
 {
 	_cleanup_buf_ struct buf out = BUF_INIT;
@@ -182,57 +213,52 @@ int session_delete_each(struct cli *cli, const struct cli_args *args, const char
 
 /* ---- sandboxes by name ---- */
 
-/* Looks through one page of living sandboxes. found counts matches over all pages. */
-static void match_page(const json_t *page, const char *name, struct buf *id, size_t *found)
+/* The nearest of their names to one that none has; NULL: none is near. */
+static const char *nearest_name(const json_t *sandboxes, const char *typed)
 {
+	struct suggestion nearest = suggest_begin(typed);
 	const json_t *item;
 	size_t i;
 
-	json_array_foreach(json_object_get(page, "items"), i, item) {
-		if (!str_eq(json_get_str(item, "name", NULL), name))
-			continue;
-		if (++*found == 1)
-			buf_append_str(id, json_get_str(item, "id", ""));
+	json_array_foreach(sandboxes, i, item) {
+		suggest_consider(&nearest, json_get_str(item, "name", ""));
 	}
+	return nearest.word;
 }
 
-static int find_by_name(struct cli *cli, const char *name, struct buf *id)
+static int report_name(const json_t *sandboxes, const char *name, size_t found)
 {
-	_cleanup_buf_ struct buf path = BUF_INIT;
-	_cleanup_free_ char *cursor = NULL;
+	const char *near = found ? NULL : nearest_name(sandboxes, name);
 	struct err err = ERR_INIT;
-	size_t found = 0;
 
-	do {
-		_cleanup_json_ json_t *page = NULL;
-		struct client_spec spec = { .method = "GET" };
-		int code;
-
-		buf_reset(&path);
-		buf_append_str(&path, "/v1/sandboxes?limit=200");
-		if (cursor) {
-			buf_append_str(&path, "&cursor=");
-			client_escape(&path, cursor);
-		}
-		spec.path = buf_str(&path);
-		code = session_json(cli, &spec, NULL, &page, NULL);
-		if (code != CLI_OK)
-			return code;
-		match_page(page, name, id, &found);
-		free(cursor);
-		cursor = json_get_str(page, "next_cursor", NULL)
-				 ? xstrdup(json_get_str(page, "next_cursor", ""))
-				 : NULL;
-	} while (cursor && found < 2);
-	if (found == 1)
-		return CLI_OK;
 	if (found > 1)
 		err_set(&err, -EEXIST, "more than one sandbox is named '%s'", name);
 	else
 		err_set(&err, -ENOENT, "there is no living sandbox named '%s'", name);
-	err_hint(&err, "`skerry ls` shows ids and names");
+	if (near)
+		err_hint(&err, "did you mean '%s'? `skerry ls` shows ids and names", near);
+	else
+		err_hint(&err, "`skerry ls` shows ids and names");
 	report_err(&err);
 	return found > 1 ? CLI_USAGE : CLI_NOT_FOUND;
+}
+
+static int find_by_name(struct cli *cli, const char *name, struct buf *id)
+{
+	_cleanup_json_ json_t *sandboxes = json_array();
+	const json_t *item;
+	size_t found = 0, i;
+	int code = session_pages(cli, "/v1/sandboxes?limit=200", SIZE_MAX, sandboxes);
+
+	if (code != CLI_OK)
+		return code;
+	json_array_foreach(sandboxes, i, item) {
+		if (!str_eq(json_get_str(item, "name", NULL), name))
+			continue;
+		if (++found == 1)
+			buf_append_str(id, json_get_str(item, "id", ""));
+	}
+	return found == 1 ? CLI_OK : report_name(sandboxes, name, found);
 }
 
 int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path)
@@ -251,24 +277,38 @@ int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *pa
 	return code;
 }
 
-int session_ask(struct cli *cli, const char *id_or_name, const char *method, const char *part,
-		json_t *body, int64_t timeout_ms, json_t **ret)
+int session_ask_for(struct cli *cli, const char *id_or_name, const struct session_call_spec *call,
+		    json_t **ret)
 {
 	_cleanup_buf_ struct buf path = BUF_INIT, raw = BUF_INIT;
-	_cleanup_json_ json_t *owned = body, *answer = NULL;
-	struct client_spec spec = { .method = method, .body = owned, .timeout_ms = timeout_ms };
+	_cleanup_json_ json_t *owned = call->body, *answer = NULL;
+	struct client_spec spec = {
+		.method = call->method,
+		.body = owned,
+		.timeout_ms = call->timeout_ms,
+	};
+	struct progress progress;
 	int code = session_sandbox_path(cli, id_or_name, &path);
 
 	*ret = NULL;
 	if (code != CLI_OK)
 		return code;
-	buf_append_str(&path, part);
+	buf_append_str(&path, call->part);
 	spec.path = buf_str(&path);
-	code = session_json(cli, &spec, NULL, &answer, &raw);
+	progress_begin(&progress, call->progress, cli->quiet);
+	code = session_json(cli, &spec, &progress, &answer, &raw);
 	if (code != CLI_OK)
 		return code;
 	if (cli->json)
 		return session_print_raw(&raw);
 	*ret = STEAL(answer);
 	return CLI_OK;
+}
+
+int session_ask(struct cli *cli, const char *id_or_name, const char *method, const char *part,
+		json_t *body, json_t **ret)
+{
+	const struct session_call_spec call = { .method = method, .part = part, .body = body };
+
+	return session_ask_for(cli, id_or_name, &call, ret);
 }

@@ -23,6 +23,10 @@ int session_call(struct cli *cli, const struct client_spec *spec, struct progres
 int session_json(struct cli *cli, const struct client_spec *spec, struct progress *progress,
 		 json_t **ret, struct buf *raw);
 
+/* Up to max items of a list, page after page, appended to items (an array). path has a parameter
+ * already ("/v1/sandboxes?limit=200"). CLI_OK or an exit code, reported. */
+int session_pages(struct cli *cli, const char *path, size_t max, json_t *items);
+
 /* With --json: prints the server's answer as it came. */
 int session_print_raw(const struct buf *raw);
 
@@ -34,8 +38,17 @@ int session_delete_each(struct cli *cli, const struct cli_args *args, const char
  * path. CLI_OK or an exit code, reported. */
 int session_sandbox_path(struct cli *cli, const char *id_or_name, struct buf *path);
 
-/* One request about a sandbox: part is what follows its path ("/egress", ""), body is taken (NULL:
- * none), timeout_ms as in client_spec. With --json the answer is printed as it came, and *ret is
- * NULL; else it is the caller's. CLI_OK or an exit code, reported. */
+struct session_call_spec {
+	const char *method;
+	const char *part;     /* what follows the sandbox's path: "/egress", "" */
+	json_t *body;	      /* taken; NULL: none */
+	int64_t timeout_ms;   /* as in client_spec */
+	const char *progress; /* what is shown while it lasts; NULL: nothing */
+};
+/* One request about a sandbox. With --json the answer is printed as it came, and *ret is NULL; else
+ * it is the caller's. CLI_OK or an exit code, reported. */
+int session_ask_for(struct cli *cli, const char *id_or_name, const struct session_call_spec *call,
+		    json_t **ret);
+/* The same of what is quick. */
 int session_ask(struct cli *cli, const char *id_or_name, const char *method, const char *part,
-		json_t *body, int64_t timeout_ms, json_t **ret);
+		json_t *body, json_t **ret);

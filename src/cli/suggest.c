@@ -44,37 +44,57 @@ unsigned int suggest_distance(const char *a, const char *b)
 	return rows[a_len % 3][b_len];
 }
 
-struct nearest {
-	const char *typed;
-	const char *word;
-	unsigned int distance;
-};
-
-static void consider(struct nearest *n, const char *word)
+struct suggestion suggest_begin(const char *typed)
 {
-	unsigned int distance = suggest_distance(n->typed, word);
+	return (struct suggestion){ .typed = typed, .distance = FAR };
+}
 
-	if (distance < n->distance && distance * 2 < strlen(n->typed)) {
-		n->distance = distance;
-		n->word = word;
+void suggest_consider(struct suggestion *nearest, const char *word)
+{
+	unsigned int distance = suggest_distance(nearest->typed, word);
+
+	if (distance < nearest->distance && distance * 2 < strlen(nearest->typed)) {
+		nearest->distance = distance;
+		nearest->word = word;
 	}
 }
 
+/* What the same is called elsewhere. */
+static const struct {
+	const char *typed, *command;
+} synonyms[] = {
+	{ "list", "ls" },	{ "ps", "ls" },		{ "delete", "rm" },
+	{ "destroy", "rm" },	{ "remove", "rm" },	{ "kill", "rm" },
+	{ "terminate", "rm" },	{ "run", "exec" },	{ "ssh", "shell" },
+	{ "attach", "shell" },	{ "console", "shell" }, { "terminal", "shell" },
+	{ "start", "create" },	{ "new", "create" },	{ "launch", "create" },
+	{ "spawn", "create" },	{ "inspect", "get" },	{ "show", "get" },
+	{ "describe", "get" },	{ "info", "get" },	{ "stop", "pause" },
+	{ "suspend", "pause" }, { "clone", "fork" },	{ "copy", "cp" },
+	{ "scp", "cp" },	{ "upload", "cp" },	{ "download", "cp" },
+	{ "top", "stats" },	{ "log", "events" },	{ "logs", "events" },
+	{ "renew", "extend" },	{ "setup", "init" },	{ "check", "doctor" },
+	{ "credits", "usage" }, { "port", "expose" },	{ "preview", "expose" },
+};
+
 const char *suggest_command(const char *name)
 {
-	struct nearest nearest = { .typed = name, .distance = FAR };
+	struct suggestion nearest = suggest_begin(name);
 	size_t n;
 	const struct cli_command *const *commands = cli_commands(&n);
 
+	for (size_t i = 0; i < ARRAY_SIZE(synonyms); i++)
+		if (str_eq(synonyms[i].typed, name))
+			return synonyms[i].command;
 	for (size_t i = 0; i < n; i++)
-		consider(&nearest, commands[i]->name);
+		suggest_consider(&nearest, commands[i]->name);
 	return nearest.word;
 }
 
 const char *suggest_option(const struct cli_command *command, const char *shown, size_t len)
 {
 	char typed[WORD_MAX + 1] = "";
-	struct nearest nearest = { .typed = typed, .distance = FAR };
+	struct suggestion nearest = suggest_begin(typed);
 	const struct cli_option *common;
 	size_t n;
 
@@ -82,9 +102,9 @@ const char *suggest_option(const struct cli_command *command, const char *shown,
 		return NULL;
 	memcpy(typed, shown + 2, len - 2);
 	for (size_t i = 0; command && i < command->n_options; i++)
-		consider(&nearest, command->options[i].name);
+		suggest_consider(&nearest, command->options[i].name);
 	common = cli_common_options(&n);
 	for (size_t i = 0; i < n; i++)
-		consider(&nearest, common[i].name);
+		suggest_consider(&nearest, common[i].name);
 	return nearest.word;
 }

@@ -3,7 +3,17 @@
 
 #include "cli/cli.h"
 
-/* Borrowed from the table; NULL when nothing is near. */
+/* The nearest of the words that are considered, one after the other. */
+struct suggestion {
+	const char *typed;
+	const char *word; /* borrowed; NULL: none is near */
+	unsigned int distance;
+};
+struct suggestion suggest_begin(const char *typed);
+void suggest_consider(struct suggestion *nearest, const char *word);
+
+/* Borrowed from the table; NULL when nothing is near. Words that other programs have for it count
+ * as near ("list", "delete", "ssh"). */
 const char *suggest_command(const char *name);
 /* shown is the option as written ("--timout"), of len bytes; command may be NULL. */
 const char *suggest_option(const struct cli_command *command, const char *shown, size_t len);

@@ -101,22 +101,29 @@ static void shrink(const struct table *table, unsigned int *widths, unsigned int
 	}
 }
 
+void text_append_cut(struct buf *out, const char *text, unsigned int width)
+{
+	size_t bytes = 0;
+
+	if (text_width(text) <= width) {
+		buf_append_str(out, text);
+		return;
+	}
+	for (unsigned int n = 0; n + 1 < width; n++) {
+		int len = utf8_next(text + bytes, strlen(text + bytes));
+
+		bytes += len > 0 ? (size_t)len : 1;
+	}
+	buf_append(out, text, bytes);
+	buf_append_str(out, "…");
+}
+
 static void write_cell(const char *cell, unsigned int width, bool last, struct buf *out)
 {
 	unsigned int shown = text_width(cell);
-	size_t bytes = 0;
 
-	if (shown <= width) {
-		buf_append_str(out, cell);
-	} else {
-		/* The first width - 1 characters and an ellipsis. */
-		for (unsigned int n = 0; n + 1 < width; n++)
-			bytes += (size_t)utf8_next(cell + bytes, strlen(cell + bytes));
-		buf_append(out, cell, bytes);
-		buf_append_str(out, "…");
-		shown = width;
-	}
-	for (unsigned int n = shown; !last && n < width + GAP; n++)
+	text_append_cut(out, cell, width);
+	for (unsigned int n = shown < width ? shown : width; !last && n < width + GAP; n++)
 		buf_append_char(out, ' ');
 }
 

@@ -30,5 +30,7 @@ void table_write(const struct table *table, unsigned int width, struct buf *out)
 
 /* Appends text with control characters (C0, DEL, C1) and invalid UTF-8 replaced by '?'. */
 void text_append_safe(struct buf *out, const char *text);
+/* Appends at most width (above 0) characters of text: what is longer ends with an ellipsis. */
+void text_append_cut(struct buf *out, const char *text, unsigned int width);
 /* Characters (code points) of UTF-8 text. */
 unsigned int text_width(const char *text);

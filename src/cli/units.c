@@ -13,6 +13,7 @@
 #define MINUTE_MS	(60 * SECOND_MS)
 #define HOUR_MS		(60 * MINUTE_MS)
 #define DAY_MS		(24 * HOUR_MS)
+#define MICROCREDITS	INT64_C(1000000)
 #define DURATION_MAX_MS (366 * DAY_MS)
 
 static const struct unit {
@@ -136,5 +137,14 @@ const char *bytes_text(int64_t bytes, char out[UNITS_TEXT_SIZE])
 		i++;
 	}
 	snprintf(out, UNITS_TEXT_SIZE, i == 0 ? "%.0f %s" : "%.1f %s", value, names[i]);
+	return out;
+}
+
+const char *credits_text(int64_t microcredits, char out[UNITS_TEXT_SIZE])
+{
+	const bool small = microcredits > -MICROCREDITS && microcredits < MICROCREDITS;
+
+	snprintf(out, UNITS_TEXT_SIZE, small ? "%.6f" : "%.2f",
+		 (double)microcredits / (double)MICROCREDITS);
 	return out;
 }

@@ -19,3 +19,7 @@ int time_parse(const char *text, int64_t *ret_unix_ms);
 
 /* "512 B", "4.0 MiB", "1.2 GiB"; returns out. */
 const char *bytes_text(int64_t bytes, char out[UNITS_TEXT_SIZE]);
+
+/* Micro-credits as credits: "1234.50", rounded to cents; what is below one to the micro-credit:
+ * "0.000280". Returns out. */
+const char *credits_text(int64_t microcredits, char out[UNITS_TEXT_SIZE]);

@@ -247,6 +247,27 @@ describe('exec', () => {
 		assert.equal((await skerry('exec', id, '--attach', 'exec_0123456789abcdef')).code, 3);
 	});
 
+	test('what runs is listed, and can be signalled', async () => {
+		const command = 'trap "exit 6" TERM; echo ready; while :; do sleep 0.1; done';
+		const started = (await exec(command, ['--background'])).out.trim();
+
+		await until(async () => JSON.parse((await skerry('exec', id, '--attach', started, '--json')).out).stdout === 'ready\n', 'it is ready');
+		const table = (await skerry('exec', 'main', '--list')).out.split('\n');
+
+		assert.match(table[0], /^EXEC +STATE +AGE +TOOK +COMMAND$/);
+		assert.ok(table.some((line) => line.startsWith(`${started}  running `) && line.endsWith(command)), table.join('\n'));
+		assert.ok((await skerry('exec', id, '--list', '-q')).out.split('\n').includes(started));
+		assert.ok(JSON.parse((await skerry('exec', id, '--list', '--json')).out).items.some(({ exec_id, running }) => exec_id === started && running));
+		const signalled = await skerry('exec', id, '--attach', started, '--signal', 'term');
+
+		assert.deepEqual([signalled.code, signalled.out], [0, `${started}\n`], signalled.err);
+		assert.deepEqual([(await skerry('exec', id, '--attach', started)).code], [6]);
+		assert.match((await skerry('exec', id, '--list')).out, new RegExp(`^${started} +exit 6 `, 'm'));
+		assert.equal((await skerry('exec', id, '--attach', started, '--signal', 'NONSENSE')).code, 2);
+		assert.equal((await skerry('exec', id, '--signal', 'TERM')).code, 2);
+		assert.equal((await skerry('exec', id, '--list', '--', 'true')).code, 2);
+	});
+
 	test('--json is the server\'s answer, with the command\'s exit code', async () => {
 		const { code, out } = await exec('cat; echo err >&2; exit 3', ['--json'], { input: 'in' });
 		const answer = JSON.parse(out);
@@ -321,7 +342,8 @@ describe('exit codes and messages', () => {
 		{ what: 'an unknown option', args: ['create', '--siez', 'tiny'], code: 2, err: /did you mean --size/ },
 		{ what: 'an argument that the server refuses', args: ['create', '--size', 'enormous'], code: 2, err: /size.*tiny, small/s },
 		{ what: 'an unknown sandbox', args: ['get', 'sbx_0123abcd'], code: 3, err: /sbx_0123abcd/ },
-		{ what: 'an unknown name', args: ['get', 'nobody'], code: 3, err: /no living sandbox named 'nobody'/ },
+		{ what: 'an unknown name', args: ['get', 'nobody'], code: 3, err: /no living sandbox named 'nobody'\nhint: `skerry ls`/ },
+		{ what: 'a name that is nearly one', args: ['get', 'mian'], code: 3, err: /did you mean 'main'\?/ },
 		{ what: 'exec in an unknown sandbox', args: ['exec', 'sbx_0123abcd', 'true'], code: 3, err: /^skerry: / },
 		{ what: 'an unknown image', args: ['create', '--image', 'nowhere'], code: 3, err: /nowhere/ },
 		{ what: 'a path in place of an id', args: ['get', 'sbx_/../..'], code: 3, err: /^skerry: / },
@@ -368,6 +390,38 @@ describe('exit codes and messages', () => {
 });
 
 describe('the rest', () => {
+	test('stats of one and of all that run, as a table and as lines of JSON', async () => {
+		const sampled = async () => JSON.parse((await skerry('stats', 'main', '--json')).out).samples.length > 0;
+
+		await until(sampled, 'the server has looked');
+		const { code, out, err } = await skerry('stats');
+
+		assert.equal(code, 0, err);
+		assert.match(out, /^SANDBOX +NAME +CPU +VCPUS +CPU TIME +MEMORY +OF$/m);
+		assert.match(out, new RegExp(`^${id} +main +\\d+ % +1 .* +[\\d.]+ MiB +1\\.0 GiB$`, 'm'));
+		assert.match((await skerry('stats', id)).out, new RegExp(`^${id} +-? `, 'm'));
+		assert.equal(JSON.parse((await skerry('stats', id, '--json')).out).id, id);
+		assert.equal((await skerry('stats', 'sbx_0123abcd')).code, 3);
+		const watched = startSkerry(daemon, ['stats', '--watch']);
+
+		await until(() => watched.soFar().split('SANDBOX').length > 2, 'it is shown again', 60_000);
+		watched.child.kill('SIGTERM');
+		await watched.ended;
+	});
+
+	test('limits and prices are those of the server', async () => {
+		const limits = (await daemon.request('GET', '/v1/limits')).json;
+		const { out } = await skerry('limits');
+
+		assert.match(out, /^tiny +0\.25 +512\.0 MiB +10\.0 GiB$/m);
+		assert.match(out, new RegExp(`^sandboxes_per_account +${limits.sandboxes_per_account}$`, 'm'));
+		assert.deepEqual(JSON.parse((await skerry('limits', '--json')).out), limits);
+		const prices = (await daemon.request('GET', '/v1/prices')).json;
+
+		assert.match((await skerry('prices')).out, new RegExp(`^small +1 .* ${prices.sizes.find(({ name }) => name === 'small').credits_per_hour.toFixed(2)} `, 'm'));
+		assert.deepEqual(JSON.parse((await skerry('prices', '--json')).out), prices);
+	});
+
 	test('image ls, build of what is built, rm of what is not', async () => {
 		assert.match((await skerry('image', 'ls')).out, /^NAME +DIGEST +SIZE +AGE\nbase +sha256:/m);
 		assert.match((await skerry('image', 'ls', '-q')).out, /^base$/m);
@@ -389,12 +443,42 @@ describe('the rest', () => {
 
 		assert.match(out, new RegExp(`^ok +server +${daemon.url}$`, 'm'));
 		assert.match(out, /^ok +key +SKERRY_API_KEY$/m);
-		assert.match(out, /^ok +isolation /m);
+		assert.match(out, /^(ok|note) +isolation /m);
 		assert.ok(JSON.parse((await skerry('doctor', '--json')).out).checks.length > 3);
-		const down = await runSkerry(undefined, ['doctor', '--url', 'http://127.0.0.1:1']);
+		const down = await runSkerry(undefined, ['doctor', '--url', 'http://127.0.0.1:1', '--state-dir', daemon.stateDir]);
 
 		assert.equal(down.code, 1);
-		assert.match(down.out, /^FAIL server/m);
+		assert.match(down.out, /^FAIL server .*\n {5}start one/m);
+		// The machine is looked at from here then, with the same checks.
+		for (const name of ['kernel', 'features', 'kvm', 'cgroups', 'bpf', 'nftables', 'tun', 'disk', 'memory', 'descriptors', 'clock', 'qemu'])
+			assert.match(down.out, new RegExp(`^(ok|note|FAIL) +${name} `, 'm'));
+		const away = await runSkerry(undefined, ['doctor', '--url', 'http://skerry.invalid', '--json']);
+
+		assert.equal(away.code, 1);
+		assert.deepEqual(JSON.parse(away.out).checks.map(({ name, ok, level }) => [name, ok, level]), [['server', false, 'missing']]);
+		const stranger = await runSkerry(daemon, ['doctor', '--json'], { env: { SKERRY_API_KEY: `sk_${'x'.repeat(40)}` } });
+
+		assert.equal(stranger.code, 4);
+		assert.ok(JSON.parse(stranger.out).checks.some(({ name, ok, fix }) => name === 'key' && !ok && fix));
+	});
+
+	test('doctor finds what is missing on this machine, each with what to do', async () => {
+		const { code, out } = await runSkerry(undefined, ['doctor', '--local', '--json', '--state-dir', path.join(daemon.stateDir, 'a/b/c')]);
+		const checks = JSON.parse(out).checks;
+
+		assert.equal(code, checks.every(({ ok }) => ok) ? 0 : 1);
+		for (const { name, level, detail, fix } of checks) {
+			assert.ok(detail, name);
+			assert.equal(level === 'ok', fix === null, name);
+		}
+		// As somebody who may nothing, most is missing; and a program that is not there is named.
+		const nobody = await run('/usr/bin/setpriv', ['--reuid', '65534', '--clear-groups', skerryPath, 'doctor', '--local', '--json'],
+			{ env: { PATH: '/nowhere' } }).catch((error) => error);
+		const missing = JSON.parse(nobody.stdout).checks.filter(({ ok }) => !ok).map(({ name }) => name);
+
+		assert.equal(nobody.code, 1);
+		for (const name of ['root', 'bpf', 'tun', 'mke2fs', 'image tools'])
+			assert.ok(missing.includes(name), `${name} in ${missing}`);
 	});
 
 	test('every command has help with examples, and knows --json', async () => {
@@ -412,8 +496,19 @@ describe('the rest', () => {
 			// Of a command that is a group too, what belongs to the group follows.
 			assert.ok((await skerry('help', ...command.split(' '))).out.startsWith(out), command);
 		}
-		assert.match((await skerry('version')).out, /^skerry \d+\.\d+\.\d+(-[\w.]+)?(\+[\w.]+)?\n$/);
-		assert.equal((await skerry('--version')).out, (await skerry('version')).out);
+		const own = (await runSkerry(undefined, ['--version'])).out;
+
+		assert.match(own, /^skerry \d+\.\d+\.\d+(-[\w.]+)?(\+[\w.]+)?\n$/);
+		assert.equal((await skerry('version', '--client')).out, own);
+		const both = await skerry('version');
+
+		assert.deepEqual([both.code, both.err], [0, '']);
+		assert.equal(both.out, `${own}skerryd ${own.trim().split(' ')[1]} at ${daemon.url.replace(/\/$/, '')}\n`);
+		const alone = await runSkerry(undefined, ['version', '--url', 'http://127.0.0.1:1']);
+
+		assert.deepEqual([alone.code, alone.out], [0, own]);
+		assert.match(alone.err, /no server answers/);
+		assert.equal(JSON.parse((await skerry('help', '--json')).out).commands.length, commands.length);
 		assert.equal((await skerry()).code, 2);
 	});
 
@@ -442,6 +537,17 @@ describe('the rest', () => {
 		assert.ok((await complete('skerry', 'create', '--')).includes('--timeout'));
 		assert.deepEqual(await complete('skerry', 'ls', '--status', 'pau'), ['pausing', 'paused']);
 		assert.ok((await complete('skerry', 'exec', 'sbx_')).includes(id));
+		assert.deepEqual(await complete('skerry', 'get', 'mai'), ['main']);
+		assert.deepEqual(await complete('skerry', 'cp', 'mai'), ['main:']);
+		assert.deepEqual(await complete('skerry', 'create', '--image', 'bas'), ['base']);
+		assert.deepEqual(await complete('skerry', 'mcp', 'conf'), ['config']);
+		assert.deepEqual(await complete('skerry', 'mcp', '--too'), ['--tools']);
+		assert.equal((await daemon.request('POST', '/v1/networks', { name: 'completed' })).status, 201);
+		assert.deepEqual(await complete('skerry', 'network', 'rm', 'comp'), ['completed']);
+		assert.deepEqual(await complete('skerry', 'create', '--network', 'comp'), ['completed']);
+		const [key] = (await daemon.request('GET', '/v1/keys')).json.items;
+
+		assert.deepEqual(await complete('skerry', 'key', 'rm', key.id.slice(0, -1)), [key.id]);
 		assert.deepEqual(await complete('skerry', 'exec', id, '--', 'l'), ['']);
 	});
 
@@ -520,7 +626,17 @@ describe('manual pages', () => {
 		});
 
 	test('skerry(1) has every command, option and example of --help, and the reverse', async () => {
-		const page = (await text('skerry.1')).replaceAll(/\s+/g, ' ');
+		const whole = (await text('skerry.1')).replaceAll('\u2010', '-');
+		const page = whole.replaceAll(/\s+/g, ' ');
+		// What stands between the synopsis of a command and that of the next.
+		const section = (synopsis) => {
+			const from = whole.split('\n').findIndex((line) => line.trim() === synopsis);
+			const rest = whole.split('\n').slice(from + 1);
+			const end = rest.findIndex((line) => /^ {3}skerry |^[A-Z]/.test(line));
+
+			assert.ok(from >= 0, synopsis);
+			return rest.slice(0, end).join(' ').replaceAll(/\s+/g, ' ');
+		};
 		const overview = (await skerry('help')).out;
 		const commands = [...overview.match(/^Commands\n((?: {2}.*\n)+)/m)[1].matchAll(/^ {2}(\S+(?: \S+)?) {2,}/gm)].map(([, name]) => name);
 		const known = new Set();
@@ -529,10 +645,15 @@ describe('manual pages', () => {
 			const help = (await skerry(...command.split(' '), '--help')).out;
 
 			assert.ok(page.includes(help.split('\n')[0].replaceAll('…', '...')), help.split('\n')[0]);
+			const own = section(help.split('\n')[0].replaceAll('…', '...'));
+
 			for (const [, option] of help.matchAll(/(--[a-z-]+)/g)) {
 				known.add(option);
 				assert.ok(page.includes(option), `${command} ${option}`);
 			}
+			// Its own options, with letter and metavariable, in its own section.
+			for (const [, option] of (help.match(/^Options\n((?: {2}.*\n)+)/m)?.[1] ?? '').matchAll(/^ {2}((?:-\w, )?--\S+(?: [A-Z]\S*)?)/gm))
+				assert.ok(own.includes(option), `${command} ${option} in '${own}'`);
 			for (const [, example] of help.matchAll(/^ {2}# .*\n {2}(.*)$/gm))
 				assert.ok(page.includes(example.replaceAll('…', '...').replaceAll(/\s+/g, ' ')), example);
 		}

@@ -100,7 +100,10 @@ static void mistakes(void **state)
 	} cases[] = {
 		{ "skerry lss", "no command 'lss'", "skerry ls" },
 		{ "skerry image biuld x", "no command 'image biuld'", "skerry image build" },
-		{ "skerry image", "needs a command", "help image" },
+		{ "skerry image", "needs a command: build, ls", "help image" },
+		{ "skerry image list", "no command 'image list'", "skerry image ls" },
+		{ "skerry delete sbx_1", "no command 'delete'", "skerry rm" },
+		{ "skerry ssh sbx_1", "no command 'ssh'", "skerry shell" },
 		{ "skerry qqqqqq", "no command 'qqqqqq'", "skerry help" },
 		{ "skerry create --timout 5m", "no option '--timout'", "--timeout" },
 		{ "skerry create -Z", "no option '-Z'", "--help" },
@@ -117,6 +120,8 @@ static void mistakes(void **state)
 		{ "skerry create extra", "does not take 'extra'", "--help" },
 		{ "skerry ls --all=yes", "takes no value", "" },
 		{ "skerry ls --status dead", "cannot be 'dead'", "running" },
+		{ "skerry ls --status runing", "cannot be 'runing'", "did you mean 'running'?" },
+		{ "skerry ls --color maybe", "cannot be 'maybe'", "auto, always, never" },
 		{ "skerry get", "needs SANDBOX", "id" },
 		{ "skerry extend sbx_1", "needs TIME", "15m" },
 		{ "skerry exec x --timeout-ms 99999999999999999999 y", "whole number", "" },
@@ -145,6 +150,11 @@ static void help_needs_no_operands(void **state)
 	(void)state;
 	assert_int_equal(parse("skerry extend --help", &args, &err), 0);
 	assert_true(cli_args_has(&args, "help"));
+	cli_args_clear(&args);
+	/* A group has no help of its own, but its commands have. */
+	assert_int_equal(parse("skerry image --help", &args, &err), 0);
+	assert_string_equal(args.command->name, "help");
+	assert_string_equal(args.operands[0], "image");
 	cli_args_clear(&args);
 	assert_int_equal(parse("skerry -h", &args, &err), 0);
 	assert_null(args.command);
@@ -233,6 +243,44 @@ static void help_tells_everything(void **state)
 	buf_clear(&troff);
 }
 
+/* What agents read: the same table as JSON. */
+static void help_as_json(void **state)
+{
+	json_t *all = help_json(""), *group = help_json("image"), *one = help_json("exec");
+	const json_t *exec;
+	size_t n;
+
+	(void)state;
+	(void)cli_commands(&n);
+	assert_int_equal(json_array_size(json_object_get(all, "commands")), n);
+	assert_true(json_array_size(json_object_get(group, "commands")) >= 3);
+	assert_int_equal(json_array_size(json_object_get(one, "commands")), 1);
+	exec = json_array_get(json_object_get(one, "commands"), 0);
+	assert_string_equal(json_string_value(json_object_get(exec, "synopsis")),
+			    "skerry exec [OPTIONS] SANDBOX [--] COMMAND…");
+	assert_true(json_array_size(json_object_get(exec, "options")) > 5);
+	assert_null(help_json("exe"));
+	json_decref(all);
+	json_decref(group);
+	json_decref(one);
+}
+
+static void nearest_words(void **state)
+{
+	struct suggestion nearest = suggest_begin("biuld");
+
+	(void)state;
+	suggest_consider(&nearest, "wheel");
+	assert_null(nearest.word);
+	suggest_consider(&nearest, "builder");
+	suggest_consider(&nearest, "build");
+	suggest_consider(&nearest, "");
+	assert_string_equal(nearest.word, "build");
+	nearest = suggest_begin("x");
+	suggest_consider(&nearest, "y");
+	assert_null(nearest.word);
+}
+
 static void completion_knows_every_option(void **state)
 {
 	static const char *const shells[] = { "bash", "zsh", "fish" };
@@ -311,6 +359,8 @@ int main(void)
 		cmocka_unit_test(help_needs_no_operands),
 		cmocka_unit_test(the_table_is_whole),
 		cmocka_unit_test(help_tells_everything),
+		cmocka_unit_test(help_as_json),
+		cmocka_unit_test(nearest_words),
 		cmocka_unit_test(completion_knows_every_option),
 		cmocka_unit_test(distances),
 		cmocka_unit_test(loopback_only),

@@ -100,6 +100,17 @@ static void sizes(void **state)
 	assert_string_equal(bytes_text(INT64_C(1288490189), text), "1.2 GiB");
 }
 
+static void credits(void **state)
+{
+	char text[UNITS_TEXT_SIZE];
+
+	(void)state;
+	assert_string_equal(credits_text(0, text), "0.000000");
+	assert_string_equal(credits_text(280, text), "0.000280");
+	assert_string_equal(credits_text(-280, text), "-0.000280");
+	assert_string_equal(credits_text(INT64_C(1234500000), text), "1234.50");
+}
+
 /* ---- shell words ---- */
 
 static void assert_command(const char *const *words, size_t n, const char *expected)
@@ -211,6 +222,32 @@ static void cells_are_harmless(void **state)
 	table_clear(&table);
 }
 
+static void text_is_cut_between_characters(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int width;
+		const char *expected;
+	} cases[] = {
+		{ "plain", 5, "plain" },
+		{ "plain", 4, "pla…" },
+		{ "plain", 1, "…" },
+		{ "", 1, "" },
+		{ "gr\xc3\xbc\xc3\x9f\x65", 5, "gr\xc3\xbc\xc3\x9f\x65" },
+		{ "gr\xc3\xbc\xc3\x9f\x65", 4, "gr\xc3\xbc…" },
+		{ "a\xffzzz", 3, "a\xff…" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct buf out = BUF_INIT;
+
+		text_append_cut(&out, cases[i].text, cases[i].width);
+		assert_string_equal(buf_str(&out), cases[i].expected);
+		buf_clear(&out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,10 +255,12 @@ int main(void)
 		cmocka_unit_test(durations_as_text),
 		cmocka_unit_test(times),
 		cmocka_unit_test(sizes),
+		cmocka_unit_test(credits),
 		cmocka_unit_test(words_for_the_shell),
 		cmocka_unit_test(a_shell_agrees),
 		cmocka_unit_test(tables),
 		cmocka_unit_test(cells_are_harmless),
+		cmocka_unit_test(text_is_cut_between_characters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
