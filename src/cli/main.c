@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/version.h"
 #include "cli/args.h"
 #include "cli/complete_words.h"
 #include "cli/help.h"

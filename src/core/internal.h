@@ -357,8 +357,6 @@ void reserve_publish(struct sandbox *sb, const struct sandbox_row *row);
 void reserve_withdraw(struct sandbox *sb);
 /* "disk_full" unless the host has the room that is kept free for what exists already. */
 int reserve_check_disk(const struct core *core, struct err *err);
-/* Memory that the host could give without swapping; 0: not known. */
-int64_t host_available_mb(void);
 /* "isolation_unavailable" where the configuration insists on what the host has not. */
 int reserve_check_isolation(const struct core *core, struct err *err);
 

@@ -19,6 +19,7 @@
 #include "core/audit.h"
 #include "core/exec_view.h"
 #include "core/internal.h"
+#include "host/check.h"
 #include "core/metrics_internal.h"
 #include "core/stats.h"
 #include "store/ledger.h"

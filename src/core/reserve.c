@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/fd.h"
 #include "base/json.h"
 #include "base/rand.h"
 #include "base/str.h"
@@ -16,7 +15,6 @@
 
 #define UID_ATTEMPTS 64
 #define MINUTE_MS    60000LL
-#define MEMINFO_MAX  65536
 
 int reserve_check_isolation(const struct core *core, struct err *err)
 {
@@ -167,15 +165,4 @@ void reserve_withdraw(struct sandbox *sb)
 {
 	table_remove(sb);
 	sandbox_net_release(sb);
-}
-
-int64_t host_available_mb(void)
-{
-	_cleanup_buf_ struct buf text = BUF_INIT;
-	const char *at;
-
-	if (file_read("/proc/meminfo", MEMINFO_MAX, &text) < 0 ||
-	    !(at = strstr(buf_str(&text), "MemAvailable:")))
-		return 0;
-	return strtoll(at + strlen("MemAvailable:"), NULL, 10) / 1024;
 }

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "host/check.h"
 #include "snapshot/compress.h"
 #include "snapshot/delta.h"
 #include "snapshot/seal.h"

@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "core/abort_point.h"
 #include "core/internal.h"
+#include "host/check.h"
 #include "core/warm_up.h"
 
 #define LIFE_MS		(6 * 60 * 60 * 1000LL) /* then it is made anew */

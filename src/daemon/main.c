@@ -29,12 +29,12 @@
 #include "daemon/notify.h"
 #include "daemon/options.h"
 #include "daemon/paths.h"
+#include "host/check.h"
 #include "image/image.h"
 #include "loop/loop.h"
 #include "loop/pool.h"
 #include "vmm/vmm.h"
 
-#define DESCRIPTORS_WANTED 131072
 #define EVENT_THREADS	   2
 #define IDLE_TIMEOUT_MS	   180000
 #define HTTP_GRACE_MS	   5000
@@ -74,18 +74,18 @@ static void set_up_signals(struct daemon *d)
 /* One descriptor a connection and several a sandbox. */
 static void raise_descriptor_limit(void)
 {
-	struct rlimit limit, wanted = { DESCRIPTORS_WANTED, DESCRIPTORS_WANTED };
+	struct rlimit limit, wanted = { HOST_DESCRIPTORS_WANTED, HOST_DESCRIPTORS_WANTED };
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
-	if (limit.rlim_max >= DESCRIPTORS_WANTED)
+	if (limit.rlim_max >= HOST_DESCRIPTORS_WANTED)
 		wanted.rlim_max = limit.rlim_max;
-	if (limit.rlim_cur >= DESCRIPTORS_WANTED || setrlimit(RLIMIT_NOFILE, &wanted) == 0)
+	if (limit.rlim_cur >= HOST_DESCRIPTORS_WANTED || setrlimit(RLIMIT_NOFILE, &wanted) == 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	log_warn("few descriptors are allowed", "limit=%llu wanted=%d",
-		 (unsigned long long)limit.rlim_cur, DESCRIPTORS_WANTED);
+		 (unsigned long long)limit.rlim_cur, HOST_DESCRIPTORS_WANTED);
 }
 
 static int make_state_dir(struct daemon *d, struct err *err)

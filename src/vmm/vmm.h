@@ -53,6 +53,8 @@ const char *vmm_driver_isolation_reason(const struct vmm_driver *driver);
  * and initramfs hashes. States are only restored under the fingerprint they were saved under.
  * Borrowed. */
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver);
+/* Path of the program that machines run in. Borrowed. */
+const char *vmm_driver_program(const struct vmm_driver *driver);
 
 /* The guest's one network device, which is a tap that the caller made (in whatever network
  * namespace: the VMM lives in an empty one). The guest sets its side up when it boots; a restored

@@ -102,6 +102,11 @@ const char *vmm_driver_isolation_reason(const struct vmm_driver *driver)
 	return "there are no machines";
 }
 
+const char *vmm_driver_program(const struct vmm_driver *driver)
+{
+	return "/bin/true";
+}
+
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver)
 {
 	return "fake-machines";

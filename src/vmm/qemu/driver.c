@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "loop/spawn.h"
-#include "vmm/kvm_probe.h"
+#include "host/kvm_probe.h"
 #include "vmm/qemu/tsc.h"
 #include "warden/cgroup.h"
 
@@ -275,6 +275,11 @@ enum vmm_isolation vmm_driver_isolation(const struct vmm_driver *driver)
 const char *vmm_driver_isolation_reason(const struct vmm_driver *driver)
 {
 	return driver->isolation_reason;
+}
+
+const char *vmm_driver_program(const struct vmm_driver *driver)
+{
+	return driver->machine.qemu_path;
 }
 
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver)

@@ -2,7 +2,7 @@
  * The probe by KVM's own interface. The child makes a VM of one CPU and 64 KiB, already in long
  * mode, and reports how far the guest came; the parent waits for the report until the time bound.
  */
-#include "vmm/kvm_probe.h"
+#include "host/kvm_probe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "vmm/kvm_probe_guest.h"
+#include "host/kvm_probe_guest.h"
 
 #define PROBE_TIME_MS 2000
 #define CPUID_ENTRIES 256

@@ -1,5 +1,5 @@
 /* The probe's guest: see kvm_probe_guest.h. Runs at GUEST_CODE; all addresses are constants. */
-#include "vmm/kvm_probe_guest.h"
+#include "host/kvm_probe_guest.h"
 
 #define STEP(number) "	mov $" #number ", %al\n	out %al, $0x10\n"
 
