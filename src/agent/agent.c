@@ -64,16 +64,19 @@ static void waiter_finish(struct agent_waiter *w, const struct err *result)
 	fd_write_all(w->event_fd, &one, sizeof(one));
 }
 
-/* On the worker: true when the loop has finished it before the deadline. */
+/* On the worker: true when the loop has finished it before the deadline. The count is read, though
+ * poll says all there is to know: that read is what comes after the write for tools that look for
+ * races. */
 static bool waiter_wait(const struct agent_waiter *w, int64_t deadline_boottime_ms)
 {
 	struct pollfd p = { .fd = w->event_fd, .events = POLLIN };
 
 	for (;;) {
 		int timeout_ms = clock_remaining_ms(deadline_boottime_ms);
+		uint64_t count;
 
 		if (poll(&p, 1, timeout_ms) > 0)
-			return true;
+			return read(w->event_fd, &count, sizeof(count)) == sizeof(count);
 		if (timeout_ms == 0)
 			return false;
 	}

@@ -108,6 +108,7 @@ const char *http_request_id(
 const char *http_peer(const struct http_request *req); /* address text, for logs */
 bool http_is_loopback(const struct http_request *req); /* served on a loopback address */
 bool http_is_tls(const struct http_request *req);
+struct http_server *http_server_of(const struct http_request *req);
 /* Adds key=value pairs to the line of the access log that every request gets (account, sandbox). */
 void http_log_fields(struct http_request *req, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -723,6 +723,11 @@ bool http_is_tls(const struct http_request *req)
 	return req->server->config.tls_cert_pem != NULL;
 }
 
+struct http_server *http_server_of(const struct http_request *req)
+{
+	return req->server;
+}
+
 void http_log_fields(struct http_request *req, const char *fmt, ...)
 {
 	va_list ap;

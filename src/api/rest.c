@@ -55,11 +55,6 @@ struct rest *rest_new(const struct rest_config *config)
 	return rest;
 }
 
-void rest_set_server(struct rest *rest, struct http_server *server)
-{
-	rest->status.server = server;
-}
-
 void rest_free(struct rest *rest)
 {
 	if (!rest)

@@ -25,8 +25,6 @@ struct rest_config {
 
 struct rest *rest_new(const struct rest_config *config);
 void rest_free(struct rest *rest); /* after the HTTP server; NULL is fine */
-/* Whose figures /metrics has; before it is asked for them. */
-void rest_set_server(struct rest *rest, struct http_server *server);
 
 /* [worker] The server's handler; arg is the struct rest. */
 void rest_handle(void *arg, struct http_request *req);

@@ -44,11 +44,9 @@ void rest_stream_audit(struct rest_call *rc);
 void rest_export_audit(struct rest_call *rc);
 
 /* rest_status.c: what is not about operations. [worker] */
-struct http_server;
 struct rest_status {
 	struct core *core;
-	struct http_server *server; /* NULL: not known */
-	bool metrics_open;	    /* figures are given without a key */
+	bool metrics_open; /* figures are given without a key */
 };
 /* GET /metrics, /readyz: true when the request was answered. */
 bool rest_status_handle(const struct rest_status *status, struct http_request *req);

@@ -87,8 +87,7 @@ static void answer_metrics(const struct rest_status *status, struct http_request
 	struct buf body = BUF_INIT;
 
 	core_metrics_write(status->core, &body);
-	if (status->server)
-		write_http(status->server, &body);
+	write_http(http_server_of(req), &body);
 	write_process(&body);
 	http_respond(req, 200, METRICS_CONTENT_TYPE, &body, NULL, 0);
 }

@@ -244,9 +244,7 @@ static int make_http(struct daemon *d, struct err *err)
 	d->rest = rest_new(&rest);
 	http.arg = d->rest;
 	rc = http_server_new(&http, &d->http, err);
-	if (rc == 0)
-		rest_set_server(d->rest, d->http);
-	if (key.len > 0)
+	if (key.data)
 		explicit_bzero(key.data, key.len);
 	return rc;
 }
