@@ -128,7 +128,7 @@ else
 		test('and one that runs is seen and stopped', async () => {
 			const { id } = await named('first');
 
-			await good('POST', `/v1/sandboxes/${id}/exec`, { command: 'sleep 1000', background: true });
+			await good('POST', `/v1/sandboxes/${id}/exec`, { command: 'sleep 1000', background: true, timeout_ms: 30 * 60_000 });
 			const item = page.locator('.item').filter({ hasText: 'sleep 1000' });
 
 			await item.getByText('running').waitFor();

@@ -37,7 +37,7 @@ async function furnish() {
 	first = await good('POST', '/v1/sandboxes', { ...base, name: 'fix-login', labels: { team: 'web' }, egress: ['a.example:80', '*.debian.org'], networks: ['backend'] });
 	await run(first.id, 'mkdir -p project && cd project && git init -q . && echo "# Login" >README.md && ls -la');
 	await run(first.id, 'curl -sS --max-time 20 http://c.example/; curl -sS --max-time 20 http://10.1.2.3/');
-	await run(first.id, 'sleep 600', { background: true });
+	await run(first.id, 'sleep 2000', { background: true, timeout_ms: 30 * 60_000 });
 	const { sandboxes } = await good('POST', `/v1/sandboxes/${first.id}/fork`, { count: 2, name: 'attempt' });
 
 	await good('POST', `/v1/sandboxes/${sandboxes[0].id}/fork`, { name: 'attempt-again' });
