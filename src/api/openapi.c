@@ -88,12 +88,6 @@ static json_t *responses(const struct op *op)
 	return json;
 }
 
-static bool is_body_arg(const struct op *op, const struct op_arg *arg)
-{
-	return !(arg->flags & ARG_IN_PATH) && !op->bytes && !str_eq(op->rest_method, "GET") &&
-	       !str_eq(op->rest_method, "DELETE");
-}
-
 static json_t *parameter(const struct op *op, const struct op_arg *arg, const json_t *input)
 {
 	json_t *json = json_object();
@@ -155,7 +149,7 @@ static json_t *request_body(const struct op *op, const json_t *input)
 	for (size_t i = 0; i < op->n_args; i++) {
 		const struct op_arg *arg = &op->args[i];
 
-		if (!is_body_arg(op, arg))
+		if (!ops_is_body_arg(op, arg))
 			json_object_del(properties, arg->name);
 		else if (arg->flags & ARG_REQUIRED)
 			json_array_append_new(required, json_string(arg->name));
@@ -196,7 +190,7 @@ static json_t *operation(const struct op *op, const struct core_limits *limits)
 	for (size_t i = 0; i < op->n_args; i++) {
 		const struct op_arg *arg = &op->args[i];
 
-		if (ops_arg_on(arg, OP_SURFACE_REST) && !is_body_arg(op, arg))
+		if (ops_arg_on(arg, OP_SURFACE_REST) && !ops_is_body_arg(op, arg))
 			json_array_append_new(parameters, parameter(op, arg, input));
 	}
 	if (str_eq(op->name, "create_sandbox"))

@@ -19,6 +19,8 @@ bool ops_arg_choices(const struct op_arg *arg, const struct core_limits *limits,
 /* On this surface; its name there. */
 bool ops_arg_on(const struct op_arg *arg, enum op_surface surface);
 const char *ops_arg_name(const struct op_arg *arg, enum op_surface surface);
+/* On REST: whether it travels in a JSON body, and not in the path or the query. */
+bool ops_is_body_arg(const struct op *op, const struct op_arg *arg);
 
 /* ---- checks that the table names (ops_limits.c) ---- */
 bool ops_is_dns_label(const char *value, size_t len);

@@ -100,6 +100,12 @@ const char *ops_arg_name(const struct op_arg *arg, enum op_surface surface)
 	return surface == OP_SURFACE_MCP && arg->mcp_name ? arg->mcp_name : arg->name;
 }
 
+bool ops_is_body_arg(const struct op *op, const struct op_arg *arg)
+{
+	return !(arg->flags & ARG_IN_PATH) && !op->bytes && !str_eq(op->rest_method, "GET") &&
+	       !str_eq(op->rest_method, "DELETE");
+}
+
 /* ---- forms of names ---- */
 
 static bool is_lower_or_digit(char c)

@@ -12,6 +12,7 @@
 
 #include "api/auth.h"
 #include "api/dashboard.h"
+#include "api/docs.h"
 #include "api/files_http.h"
 #include "api/preview.h"
 #include "api/problem.h"
@@ -33,6 +34,7 @@ struct rest {
 	struct preview_config preview;
 	struct rest_status status;
 	struct buf openapi;
+	struct docs *docs;
 };
 
 struct rest *rest_new(const struct rest_config *config)
@@ -52,6 +54,7 @@ struct rest *rest_new(const struct rest_config *config)
 		.metrics_open = config->metrics_open,
 	};
 	json_write(openapi, &rest->openapi);
+	rest->docs = docs_new(core_limits(config->core));
 	return rest;
 }
 
@@ -60,6 +63,7 @@ void rest_free(struct rest *rest)
 	if (!rest)
 		return;
 	buf_clear(&rest->openapi);
+	docs_free(rest->docs);
 	free(rest);
 }
 
@@ -344,12 +348,14 @@ static bool handle_fixed(struct rest *rest, struct http_request *req)
 		respond_unknown(req);
 		return true;
 	}
-	if (!is_fixed(path) && !dashboard_takes(req))
+	if (!is_fixed(path) && !dashboard_takes(req) && !docs_takes(req))
 		return false;
 	if (!is_get)
 		respond_not_allowed(req, "GET, HEAD, OPTIONS");
 	else if (dashboard_takes(req))
 		dashboard_serve(req);
+	else if (docs_takes(req))
+		docs_serve(rest->docs, req);
 	else if (rest_status_handle(&rest->status, req))
 		return true;
 	else if (is_health(path))
@@ -374,7 +380,7 @@ bool rest_is_quick(void *arg, const struct http_request *req)
 	(void)arg;
 	if (!str_eq(http_method(req), "GET") && !str_eq(http_method(req), "HEAD"))
 		return false;
-	if (is_health(http_path(req)) || dashboard_takes(req))
+	if (is_health(http_path(req)) || dashboard_takes(req) || docs_takes(req))
 		return true;
 	if (route_find(http_method(req), http_path(req), &route) < 0)
 		return false;

@@ -1,7 +1,7 @@
 /*
  * The REST surface, and the router in front of every surface: Host and Origin, the fixed routes
- * (/healthz, /readyz, /metrics, /openapi.json, /.well-known), /mcp, /v1 from the operations table,
- * and previews of what sandboxes serve.
+ * (/healthz, /readyz, /metrics, /openapi.json, /.well-known, the dashboard, the docs), /mcp, /v1
+ * from the operations table, and previews of what sandboxes serve.
  */
 #pragma once
 

@@ -581,15 +581,6 @@ describe('the rest', () => {
 		assert.equal((await skerry('mcp', 'config')).code, 2);
 	});
 
-	test('mcp config: the documentation has what is printed', async () => {
-		const page = fs.readFileSync(path.join(repository, 'docs/mcp.md'), 'utf8');
-		const clients = [...page.matchAll(/\(`--client (\S+)`\):\n\n```\w+\n([^]*?)```/g)];
-
-		assert.equal(clients.length, 9);
-		for (const [, client, text] of clients)
-			assert.equal((await runSkerry(null, ['mcp', 'config', '--client', client])).out, text, client);
-	});
-
 	test('the key of a local server\'s file goes to this machine only', async () => {
 		const seen = [];
 		const server = http.createServer((req, res) => {

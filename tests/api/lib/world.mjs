@@ -26,6 +26,8 @@ const names = {
 	'short.example': ['8.8.4.6', 1],
 	'rebind.example': ['169.254.169.254', 60],
 	'inside.example': ['10.0.0.1', 60],
+	'example.com': ['8.8.4.7', 60], // of the documentation
+	'api.example.com': ['8.8.4.8', 60],
 };
 
 export function runInside(url) {
