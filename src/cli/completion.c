@@ -1,6 +1,7 @@
 /*
  * Completion scripts. Each is a table in the shell's own words plus a short, fixed piece that reads
- * it. Ids and names are asked of the server at the moment (complete_words.h).
+ * it; bash and zsh read the same table. Ids and names are asked of the server at the moment
+ * (complete_words.h).
  */
 #include "cli/completion.h"
 
@@ -92,7 +93,7 @@ static void bash_option_value(const struct cli_command *command, const struct cl
 	buf_printf(out, "\t'%s --%s'", command->name, option->name);
 	if (option->letter)
 		buf_printf(out, "|'%s -%c'", command->name, option->letter);
-	buf_append_str(out, ") words=\"");
+	buf_append_str(out, ") list=\"");
 	bash_source(option->complete, out);
 	append_choices(option->choices, out);
 	buf_append_str(out, "\"; value=1 ;;\n");
@@ -115,7 +116,7 @@ static void append_group(const char *group, size_t len, struct buf *out)
 
 static void bash_operands(const struct cli_command *command, struct buf *out)
 {
-	buf_printf(out, "\t'%s') words=\"", command->name);
+	buf_printf(out, "\t'%s') list=\"", command->name);
 	append_group(command->name, strlen(command->name), out);
 	for (size_t i = 0; i < command->n_operands; i++) {
 		const struct cli_operand *operand = &command->operands[i];
@@ -144,7 +145,7 @@ static void bash_groups(struct buf *out)
 		if (!commands[i]->name[len] ||
 		    (i > 0 && strncmp(commands[i]->name, commands[i - 1]->name, len + 1) == 0))
 			continue;
-		buf_printf(out, "\t'%.*s') words=\"", (int)len, commands[i]->name);
+		buf_printf(out, "\t'%.*s') list=\"", (int)len, commands[i]->name);
 		append_group(commands[i]->name, len, out);
 		buf_append_str(out, "\" options=\"--help\" ;;\n");
 	}
@@ -155,7 +156,7 @@ static const char bash_head[] =
 	"_skerry()\n"
 	"{\n"
 	"\tlocal cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-	"\tlocal command=\"\" word words=\"\" options=\"\" value=\"\" i\n"
+	"\tlocal command=\"\" word list=\"\" options=\"\" value=\"\" i\n"
 	"\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	"\t\tword=\"${COMP_WORDS[i]}\"\n"
 	"\t\t[[ \"$word\" == -- ]] && return\n"
@@ -169,10 +170,36 @@ static const char bash_middle[] = "\t\t'') command=\"$word\" ;;\n"
 
 static const char bash_tail[] =
 	"\tesac\n"
-	"\tif [[ -z \"$value\" && \"$cur\" == -* ]]; then words=\"$options\"; fi\n"
-	"\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
+	"\tif [[ -z \"$value\" && \"$cur\" == -* ]]; then list=\"$options\"; fi\n"
+	"\tmapfile -t COMPREPLY < <(compgen -W \"$list\" -- \"$cur\")\n"
 	"}\n"
 	"complete -o default -F _skerry skerry\n";
+
+/* Sourced after compinit, or found as _skerry in $fpath, which makes its text the function's. */
+static const char zsh_head[] =
+	"#compdef skerry\n"
+	"# zsh completion of skerry; load it after compinit with: source <(skerry completion zsh)\n"
+	"_skerry()\n"
+	"{\n"
+	"\temulate -L zsh\n"
+	"\tlocal cur=\"${words[CURRENT]}\" prev=\"${words[CURRENT-1]}\"\n"
+	"\tlocal command=\"\" word list=\"\" options=\"\" value=\"\" i\n"
+	"\tfor ((i = 2; i < CURRENT; i++)); do\n"
+	"\t\tword=\"${words[i]}\"\n"
+	"\t\t[[ \"$word\" == -- ]] && { _files; return }\n"
+	"\t\t[[ \"$word\" == -* ]] && continue\n"
+	"\t\tcase \"$command\" in\n";
+
+static const char zsh_tail[] =
+	"\tesac\n"
+	"\tif [[ -z \"$value\" && \"$cur\" == -* ]]; then list=\"$options\"; fi\n"
+	"\tif [[ -n \"$list\" ]]; then compadd -- ${=list}; else _files; fi\n"
+	"}\n"
+	"if [[ \"${funcstack[1]}\" == _skerry ]]; then\n"
+	"\t_skerry \"$@\"\n"
+	"elif (( ${+functions[compdef]} )); then\n"
+	"\tcompdef _skerry skerry\n"
+	"fi\n";
 
 static void bash_group_words(struct buf *out)
 {
@@ -190,20 +217,20 @@ static void bash_group_words(struct buf *out)
 	}
 }
 
-static void bash(struct buf *out)
+static void bash(const char *head, const char *tail, struct buf *out)
 {
 	const struct cli_command *const *commands;
 	const struct cli_option *common;
 	size_t n, n_common;
 
-	buf_append_str(out, bash_head);
+	buf_append_str(out, head);
 	bash_group_words(out);
 	buf_append_str(out, bash_middle);
 	commands = cli_commands(&n);
 	for (size_t i = 0; i < n; i++)
 		each_option(commands[i], bash_option_value, out);
 	buf_append_str(out, "\tesac\n\tif [[ -z \"$value\" ]]; then case \"$command\" in\n"
-			    "\t'') words=\"");
+			    "\t'') list=\"");
 	append_first_words(out);
 	buf_append_str(out, "\" options=\"");
 	common = cli_common_options(&n_common);
@@ -214,7 +241,7 @@ static void bash(struct buf *out)
 		bash_operands(commands[i], out);
 	bash_groups(out);
 	buf_append_str(out, "\tesac; fi\n");
-	buf_append_str(out, bash_tail + strlen("\tesac\n"));
+	buf_append_str(out, tail + strlen("\tesac\n"));
 }
 
 /* ---- fish ---- */
@@ -309,12 +336,9 @@ static void fish(struct buf *out)
 int completion_script(const char *shell, struct buf *out)
 {
 	if (str_eq(shell, "bash")) {
-		bash(out);
+		bash(bash_head, bash_tail, out);
 	} else if (str_eq(shell, "zsh")) {
-		buf_append_str(out, "# zsh completion of skerry; load it with: "
-				    "source <(skerry completion zsh)\n"
-				    "autoload -U +X bashcompinit && bashcompinit\n");
-		bash(out);
+		bash(zsh_head, zsh_tail, out);
 	} else if (str_eq(shell, "fish")) {
 		fish(out);
 	} else {

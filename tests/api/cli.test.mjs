@@ -512,45 +512,6 @@ describe('the rest', () => {
 		assert.equal((await skerry()).code, 2);
 	});
 
-	test('completion scripts load; bash completes commands, options, choices and ids', async () => {
-		for (const shell of ['bash', 'zsh', 'fish']) {
-			const { code, out } = await skerry('completion', shell);
-
-			assert.equal(code, 0);
-			assert.ok(out.includes('image'), shell);
-		}
-		const script = (await skerry('completion', 'bash')).out;
-		const complete = async (...words) => {
-			const { stdout } = await run('bash', ['-c', `
-				set -eu
-				source /dev/stdin <<<"$SCRIPT"
-				COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _skerry; printf '%s\\n' "\${COMPREPLY[@]:-}"`, 'bash', ...words],
-			{ env: { SCRIPT: script, PATH: `${build}:${process.env.PATH}`, SKERRY_URL: daemon.url, SKERRY_API_KEY: daemon.key } });
-
-			return stdout.trim().split('\n');
-		};
-
-		await run('bash', ['-n', '-c', script]);
-		assert.deepEqual(await complete('skerry', 'cr'), ['create']);
-		assert.deepEqual(await complete('skerry', 'image', ''), ['build', 'ls', 'rm']);
-		assert.deepEqual(await complete('skerry', 'mcp', 'config', '--client', 'co'), ['codex']);
-		assert.ok((await complete('skerry', 'create', '--')).includes('--timeout'));
-		assert.deepEqual(await complete('skerry', 'ls', '--status', 'pau'), ['pausing', 'paused']);
-		assert.ok((await complete('skerry', 'exec', 'sbx_')).includes(id));
-		assert.deepEqual(await complete('skerry', 'get', 'mai'), ['main']);
-		assert.deepEqual(await complete('skerry', 'cp', 'mai'), ['main:']);
-		assert.deepEqual(await complete('skerry', 'create', '--image', 'bas'), ['base']);
-		assert.deepEqual(await complete('skerry', 'mcp', 'conf'), ['config']);
-		assert.deepEqual(await complete('skerry', 'mcp', '--too'), ['--tools']);
-		assert.equal((await daemon.request('POST', '/v1/networks', { name: 'completed' })).status, 201);
-		assert.deepEqual(await complete('skerry', 'network', 'rm', 'comp'), ['completed']);
-		assert.deepEqual(await complete('skerry', 'create', '--network', 'comp'), ['completed']);
-		const [key] = (await daemon.request('GET', '/v1/keys')).json.items;
-
-		assert.deepEqual(await complete('skerry', 'key', 'rm', key.id.slice(0, -1)), [key.id]);
-		assert.deepEqual(await complete('skerry', 'exec', id, '--', 'l'), ['']);
-	});
-
 	test('mcp config: right for each client, and the key is never in it unless asked for', async () => {
 		const config = async (client, ...more) => {
 			const { code, out, err } = await skerry('mcp', 'config', '--client', client, ...more);
