@@ -26,7 +26,8 @@ enum cli_exit {
 };
 
 #define CLI_DEFAULT_URL	     "http://127.0.0.1:7171"
-#define CLI_DEFAULT_KEY_FILE "/var/lib/skerry/admin.key"
+#define CLI_STATE_DIR	     "/var/lib/skerry"
+#define CLI_DEFAULT_KEY_FILE CLI_STATE_DIR "/admin.key"
 
 /* How the value of an option is read; numbers are checked while parsing. */
 enum cli_value_type {

@@ -15,7 +15,6 @@
 #include "cli/units.h"
 #include "host/check.h"
 
-#define STATE_DIR	  "/var/lib/skerry"
 #define PORT_DEFAULT	  7171
 #define FREE_DISK_MB	  2048 /* as skerryd has it by default */
 #define DETAIL_COLUMN	  24
@@ -36,7 +35,7 @@ static const struct cli_option options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "DIR",
 	  .complete = CLI_COMPLETE_DIRECTORY,
-	  .help = "where the state would be (default: " STATE_DIR "); with --local, or without a "
+	  .help = "where the state would be (default: " CLI_STATE_DIR "); with --local, or without a "
 		  "server" },
 };
 
@@ -60,7 +59,7 @@ static void add(json_t *checks, const char *name, enum host_level level, const c
 static void check_this_machine(const struct cli_args *args, bool server_answers, json_t *checks)
 {
 	const struct host_spec spec = {
-		.state_dir = cli_args_text(args, "state-dir", STATE_DIR),
+		.state_dir = cli_args_text(args, "state-dir", CLI_STATE_DIR),
 		.free_disk_mb_min = FREE_DISK_MB,
 		.qemu = qemu_paths,
 		.port = server_answers ? 0 : PORT_DEFAULT,

@@ -1,6 +1,6 @@
 /*
- * skerry init: makes this machine ready, step by step (init_steps.h). It needs root and no server.
- * A further step is a row in the table.
+ * skerry init: makes this machine ready, step by step (init_steps.h). It needs root. A further step
+ * is a row in the table.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,12 +13,13 @@
 #include "cli/session.h"
 #include "cli/table.h"
 
-#define STATE_DIR   "/var/lib/skerry"
 #define SIZE_GB_MAX 65536
 
 static const struct init_step steps[] = {
 	{ "state directory", init_state_dir },
 	{ "file system", init_file_system },
+	{ "service", init_service },
+	{ "image", init_images },
 };
 
 static const char *const reflink_choices[] = { "auto", "yes", "no", NULL };
@@ -34,7 +35,7 @@ static const struct cli_option options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "DIR",
 	  .complete = CLI_COMPLETE_DIRECTORY,
-	  .help = "where skerryd keeps its state (default: " STATE_DIR ")" },
+	  .help = "where skerryd keeps its state (default: " CLI_STATE_DIR ")" },
 	{ .name = "reflink",
 	  .type = CLI_TEXT,
 	  .metavar = "WHEN",
@@ -52,12 +53,18 @@ static const struct cli_option options[] = {
 	  .metavar = "HOW",
 	  .choices = boot_choices,
 	  .help = "how it is mounted at boot: systemd (a mount unit), fstab, none, or auto "
-		  "(default)" },
+		  "(default); the daemon is a service with systemd alone" },
+	{ .name = "yes",
+	  .letter = 'y',
+	  .type = CLI_FLAG,
+	  .help = "say yes to every question, and ask none" },
 };
 
 static const struct cli_example examples[] = {
 	{ "make this machine ready; asks what it cannot know", "sudo skerry init" },
-	{ "without questions", "sudo skerry init --reflink=yes --size-gb 200" },
+	{ "without questions", "sudo skerry init --yes --size-gb 200" },
+	{ "the directory and the service, and no file system",
+	  "sudo skerry init --yes --reflink=no" },
 };
 
 static bool ask(const char *question)
@@ -70,6 +77,11 @@ static bool ask(const char *question)
 	if (getline(&line, &size, stdin) < 0)
 		return false;
 	return line[0] == '\n' || line[0] == 'y' || line[0] == 'Y';
+}
+
+bool init_wants(const struct init *init, const char *question)
+{
+	return init->yes || (init->ask && init->ask(question));
 }
 
 static size_t choice(const char *const *choices, const char *text)
@@ -169,7 +181,7 @@ static int run_steps(const struct cli *cli, const struct init *init, json_t *all
 
 static int run(struct cli *cli, const struct cli_args *args)
 {
-	_cleanup_free_ char *dir = clean_path(cli_args_text(args, "state-dir", STATE_DIR));
+	_cleanup_free_ char *dir = clean_path(cli_args_text(args, "state-dir", CLI_STATE_DIR));
 	_cleanup_json_ json_t *all = json_array();
 	bool terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 	const struct init init = {
@@ -178,6 +190,8 @@ static int run(struct cli *cli, const struct cli_args *args)
 						     cli_args_text(args, "reflink", "auto")),
 		.boot = (enum init_boot)choice(boot_choices, cli_args_text(args, "boot", "auto")),
 		.size_gb = cli_args_number(args, "size-gb", 0),
+		.yes = cli_args_has(args, "yes"),
+		.args = args,
 		.ask = terminal && !cli->json && !cli->quiet ? ask : NULL,
 	};
 	int code = check_root();
@@ -190,13 +204,15 @@ static int run(struct cli *cli, const struct cli_args *args)
 const struct cli_command cli_command_init = {
 	.name = "init",
 	.summary = "make this machine ready for skerryd",
-	.detail = "Makes the state directory. Where its file system cannot share blocks between "
+	.detail = "Makes the state directory, starts the daemon as a service and builds the "
+		  "default image. Where its file system cannot share blocks between "
 		  "files (reflink), forks and snapshots have to copy disks; init offers an XFS "
 		  "image that can, DIR.xfs beside it, mounted on it now and at every boot. The "
 		  "image is sparse: it takes the room of what is stored.\n\n"
 		  "What is as it should be is left alone, so init can be run again. State that is "
 		  "there already is never hidden by a mount. What it did can be undone with the "
-		  "commands that it prints. It speaks to no server.",
+		  "commands that it prints. Without a terminal nothing is done that has to be "
+		  "asked for: --yes says it beforehand.",
 	.options = options,
 	.n_options = ARRAY_SIZE(options),
 	.examples = examples,

@@ -164,10 +164,8 @@ int init_mount(const char *image, const char *dir, enum init_boot boot, struct b
 {
 	int r;
 
-	/* The directory is there where systemd is PID 1 (sd_booted(3)). */
 	if (boot == INIT_BOOT_AUTO)
-		boot = access("/run/systemd/system", F_OK) == 0 ? INIT_BOOT_SYSTEMD
-								: INIT_BOOT_FSTAB;
+		boot = access(INIT_SYSTEMD_RUNS, F_OK) == 0 ? INIT_BOOT_SYSTEMD : INIT_BOOT_FSTAB;
 	if (boot == INIT_BOOT_SYSTEMD)
 		return mount_by_unit(image, dir, undo, err);
 	r = mount_now(image, dir, undo, err);

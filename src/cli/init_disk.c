@@ -181,14 +181,12 @@ static bool is_wanted(const struct init *init, const char *image)
 		return init->reflink == INIT_REFLINK_YES;
 	if (access(image, F_OK) == 0) /* was said earlier */
 		return true;
-	if (!init->ask)
-		return false;
 	buf_printf(&question,
 		   "The file system of %s cannot share blocks between files, so that a fork or a\n"
 		   "snapshot has to copy its sandbox's disk. An XFS image, %s,\n"
 		   "can be mounted there now and at every boot. Make it?",
 		   init->state_dir, image);
-	return init->ask(buf_str(&question));
+	return init_wants(init, buf_str(&question));
 }
 
 int init_file_system(const struct init *init, struct init_result *ret, struct err *err)

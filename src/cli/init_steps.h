@@ -1,7 +1,7 @@
 /*
  * What `skerry init` does on this machine, as steps. A step looks first: what is as it should be is
  * left alone, so that init can be run again, also after it was cut short. It works on files and
- * programs of this machine and speaks to no server.
+ * programs of this machine; the last step asks the server that the one before has started.
  */
 #pragma once
 
@@ -11,6 +11,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#define INIT_SYSTEMD_RUNS "/run/systemd/system" /* is there where it is PID 1: sd_booted(3) */
+
+struct cli_args;
+
 enum init_reflink { INIT_REFLINK_AUTO, INIT_REFLINK_YES, INIT_REFLINK_NO };
 enum init_boot { INIT_BOOT_AUTO, INIT_BOOT_SYSTEMD, INIT_BOOT_FSTAB, INIT_BOOT_NONE };
 
@@ -19,9 +23,14 @@ struct init {
 	enum init_reflink reflink;
 	enum init_boot boot;
 	int64_t size_gb; /* of a file system that is made; 0: by the room there is */
+	bool yes;	 /* to every question */
 	/* Asks the person at the terminal; NULL where there is none. */
 	bool (*ask)(const char *question);
+	const struct cli_args *args; /* says which server */
 };
+
+/* What is asked for: yes was said beforehand, or is now. Nobody to ask means no. */
+bool init_wants(const struct init *init, const char *question);
 
 enum init_outcome { INIT_DONE, INIT_ALREADY, INIT_SKIPPED };
 
@@ -41,6 +50,11 @@ struct init_step {
 int init_state_dir(const struct init *init, struct init_result *ret, struct err *err);
 /* It lies on a file system with reflink: an XFS image, loop-mounted there, if it is wanted. */
 int init_file_system(const struct init *init, struct init_result *ret, struct err *err);
+
+/* skerryd runs, now and at every boot: a service of systemd, where that runs the machine. */
+int init_service(const struct init *init, struct init_result *ret, struct err *err);
+/* The server has its default image. */
+int init_images(const struct init *init, struct init_result *ret, struct err *err);
 
 /* ---- init_boot.c ---- */
 

@@ -2,11 +2,13 @@
 // and mounts an XFS image with reflink. Nothing outside of the test's directory is touched (--boot none).
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 
 import { runSkerry, skerryPath } from './lib/cli.mjs';
 
@@ -17,7 +19,8 @@ const image = `${disk}.img`;
 let skip = false;
 
 const run = (program, ...args) => execFileSync(program, args, { stdio: 'pipe', encoding: 'utf8' });
-const init = (dir, ...args) => runSkerry(undefined, ['init', '--state-dir', dir, '--boot', 'none', ...args]);
+const nobody = { SKERRY_URL: 'http://127.0.0.1:1' }; // no server answers there
+const init = (dir, ...args) => runSkerry(undefined, ['init', '--state-dir', dir, '--boot', 'none', ...args], { env: nobody });
 const isMounted = (dir) => fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n').some((line) => line.split(' ')[4] === dir);
 
 function canClone(dir) {
@@ -70,6 +73,8 @@ describe('init', () => {
 		assert.equal(code, 0, err);
 		assert.match(out, /done +state directory +\S+state\n/);
 		assert.match(out, /skipped +file system .*--reflink=yes/);
+		assert.match(out, /skipped +service .*skerryd --state-dir \S+state/);
+		assert.match(out, /skipped +image .*no server answers.*skerry image build base/);
 		assert.equal(fs.statSync(state).mode & 0o7777, 0o700);
 		assert.equal(isMounted(state), false);
 		assert.equal(canClone(state), false);
@@ -129,7 +134,7 @@ describe('init', () => {
 
 		assert.equal(code, 0, err);
 		assert.deepEqual(JSON.parse(out).steps.map(({ name, outcome }) => [name, outcome]),
-			[['state directory', 'already'], ['file system', 'done']]);
+			[['state directory', 'already'], ['file system', 'done'], ['service', 'skipped'], ['image', 'skipped']]);
 		assert.equal(fs.readFileSync(path.join(state, 'kept'), 'utf8'), 'kept');
 	});
 
@@ -145,12 +150,31 @@ describe('init', () => {
 		assert.equal(isMounted(inside), false);
 	});
 
+	test('--yes is the answer to every question', async (t) => {
+		if (needed(t))
+			return;
+		const other = path.join(disk, 'unasked');
+
+		try {
+			const { code, out, err } = await init(other, '--yes', '--size-gb', '1');
+
+			assert.equal(code, 0, err);
+			assert.match(out, /done +file system .*XFS with reflink/);
+			assert.equal(isMounted(other), true);
+		} finally {
+			if (isMounted(other))
+				run('umount', other);
+			fs.rmSync(`${other}.xfs`, { force: true });
+		}
+	});
+
 	test('asks on a terminal, and takes a no', async (t) => {
 		if (needed(t))
 			return;
 		const other = path.join(disk, 'asked');
 		const answer = (text) => execFileSync('script', ['-qec',
-			`${skerryPath} init --state-dir ${other} --boot none --size-gb 1`, '/dev/null'], { input: text, encoding: 'utf8' });
+			`${skerryPath} init --state-dir ${other} --boot none --size-gb 1`, '/dev/null'],
+			{ input: text, encoding: 'utf8', env: { ...process.env, ...nobody } });
 
 		try {
 			assert.match(answer('n\n'), /Make it\? \[Y\/n\][^]*skipped/);
@@ -175,5 +199,89 @@ describe('init', () => {
 		}
 		assert.equal(failed?.status, 4);
 		assert.match(failed.stderr, /needs root\nhint: /);
+	});
+});
+
+// systemctl is stood in for by a script that writes down what it was asked, and the server is a scripted one.
+describe('init: the service and the image', () => {
+	const bin = path.join(work, 'bin');
+	const asked = path.join(work, 'asked');
+	const requests = [];
+	let server, images;
+
+	before(async () => {
+		fs.mkdirSync(bin);
+		fs.writeFileSync(path.join(bin, 'systemctl'),
+			`#!/bin/sh\necho "$*" >>'${asked}'\ncase "$1" in is-active|is-enabled) test -e '${asked}.runs' ;; enable) touch '${asked}.runs' ;; esac\n`,
+			{ mode: 0o755 });
+		server = http.createServer((req, res) => {
+			const answers = {
+				'GET /v1/limits': { default_image: 'base' },
+				'GET /v1/images': { items: images },
+				'POST /v1/images': { name: 'base', size_bytes: 1 << 20 },
+			};
+			let body = '';
+
+			req.on('data', (bytes) => (body += bytes));
+			req.on('end', () => {
+				requests.push(`${req.method} ${req.url} ${body}`.trim());
+				res.writeHead(200, { 'Content-Type': 'application/json' });
+				res.end(JSON.stringify(answers[`${req.method} ${req.url}`]));
+			});
+		});
+		await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+	});
+	after(() => server?.close());
+
+	const environment = () => ({
+		PATH: `${bin}:${process.env.PATH}`, SKERRY_API_KEY: 'sk_test',
+		SKERRY_URL: `http://127.0.0.1:${server.address().port}`,
+	});
+	const outcomes = (out) => Object.fromEntries(JSON.parse(out).steps.map(({ name, outcome }) => [name, outcome]));
+	const prepare = async (...args) => {
+		const { code, out, err } = await runSkerry(undefined, ['init', '--reflink=no', '--json', ...args], { env: environment() });
+
+		assert.equal(code, 0, err);
+		return outcomes(out);
+	};
+	// With an empty /var/lib of its own, as the service's state is in no other place.
+	const prepareAnew = async (...args) => outcomes((await promisify(execFile)('unshare', ['--mount', 'sh', '-c',
+		'mount -t tmpfs none /var/lib && exec "$0" init --reflink=no --boot systemd --json "$@"', skerryPath, ...args],
+	{ env: environment() })).stdout);
+
+	test('nothing is started or built that was not asked for', async (t) => {
+		if (skip)
+			return t.skip(skip);
+		images = [];
+		const { service, image } = await prepare('--state-dir', path.join(work, 'own'), '--boot', 'systemd');
+
+		assert.deepEqual([service, image], ['skipped', 'skipped']);
+		assert.doesNotMatch(fs.readFileSync(asked, 'utf8'), /enable --now/);
+		assert.deepEqual(requests, ['GET /v1/limits', 'GET /v1/images']);
+	});
+
+	test('the service is started when it is wanted, and left alone when it runs', async (t) => {
+		if (skip)
+			return t.skip(skip);
+		images = [{ name: 'base' }];
+		assert.equal((await prepareAnew()).service, 'skipped');
+		assert.equal((await prepareAnew('--yes')).service, 'done');
+		assert.match(fs.readFileSync(asked, 'utf8'), /^enable --now skerryd\.service$/m);
+		fs.writeFileSync(asked, '');
+		assert.equal((await prepareAnew('--yes')).service, 'already');
+		assert.doesNotMatch(fs.readFileSync(asked, 'utf8'), /^enable/m);
+	});
+
+	test('the image is built when it is wanted, and left alone when it is there', async (t) => {
+		if (skip)
+			return t.skip(skip);
+		requests.length = 0;
+		images = [];
+		assert.equal((await prepare('--state-dir', path.join(work, 'own'), '--boot', 'none', '--yes')).image, 'done');
+		assert.deepEqual(requests, ['GET /v1/limits', 'GET /v1/images', 'POST /v1/images {"name":"base"}']);
+		images = [{ name: 'base' }];
+		requests.length = 0;
+		assert.equal((await prepare('--state-dir', path.join(work, 'own'), '--boot', 'none', '--yes')).image, 'already');
+		assert.deepEqual(requests, ['GET /v1/limits', 'GET /v1/images']);
 	});
 });
