@@ -192,7 +192,7 @@ static void put_answer(const struct op *op, struct buf *out)
 		return;
 	}
 	buf_printf(out, "\nAnswer: %d", op->rest_status);
-	if (op->results && op->results == whole->results && op != whole) {
+	if (whole && op != whole && op->results && op->results == whole->results) {
 		buf_printf(out, " with a sandbox, as of `%s %s`.\n", whole->rest_method,
 			   whole->rest_path);
 		return;
