@@ -183,6 +183,13 @@ static void put_args(const struct op *op, const struct core_limits *limits, stru
 
 /* ---- results ---- */
 
+static void put_fields(const struct op *op, struct buf *out)
+{
+	for (size_t i = 0; i < op->n_results; i++)
+		buf_printf(out, "%s`%s`%s", i ? ", " : " with ", op->results[i].name,
+			   op->results[i].optional ? " (not always)" : "");
+}
+
 static void put_answer(const struct op *op, struct buf *out)
 {
 	const struct op *whole = ops_find("get_sandbox");
@@ -199,9 +206,8 @@ static void put_answer(const struct op *op, struct buf *out)
 	}
 	if (op->bytes == OP_BYTES_OUT)
 		buf_printf(out, ", `%s`", op->bytes_type);
-	for (size_t i = 0; op->bytes != OP_BYTES_OUT && i < op->n_results; i++)
-		buf_printf(out, "%s`%s`%s", i ? ", " : " with ", op->results[i].name,
-			   op->results[i].optional ? " (not always)" : "");
+	else if (op->results)
+		put_fields(op, out);
 	buf_append_str(out, ".\n");
 }
 
