@@ -30,7 +30,9 @@ const char mcp_instructions[] =
 	"later (the next use resumes it), destroy_sandbox when you are done. fork_sandbox copies "
 	"one as it runs, to try several ways at once. What a sandbox may reach is set by egress: "
 	"where a request fails, egress_denied in the result of exec says why and which rule of "
-	"set_egress would allow it. list_sandboxes shows what you have.";
+	"set_egress would allow it. list_sandboxes shows what you have. The server's "
+	"documentation, "
+	"with its limits and prices, is plain text at /llms.txt of its address.";
 
 /* ---- which tools ---- */
 
