@@ -14,6 +14,7 @@ demo: build ## see an agent's whole session: create, work, destroy
 	@BUILD=$(BUILD) scripts/node demo/run.mjs
 
 test: MESON_OPTIONS += -Dwerror=true
+test: SETUP_OPTIONS = --examples
 test: build ## run all tests (some minutes; needs root for the virtual machines)
 	@BUILD=$(BUILD) tests/run
 
@@ -40,7 +41,7 @@ clean: ## remove what was built; downloads and sandboxes stay
 	rm -rf $(BUILD)
 
 setup:
-	@scripts/setup
+	@scripts/setup $(SETUP_OPTIONS)
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) $(BUILD)

@@ -1,0 +1,1 @@
+"""A shop that splits what an order costs among those who share it."""
