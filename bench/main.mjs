@@ -14,6 +14,7 @@
 //   standby create handed over from those that stand ready, in turn with one restored cold
 //   fork    how long a fork's source stands still and its child takes to answer, by written memory
 //   growth  the same by the guest's memory and by the number of children
+//   forkpatterns  eight candidate fixes in forks of one warm sandbox, against fresh ones in sequence
 //   pause   how long a pause takes until it is durable, and a resume, by written memory
 //   hundred a hundred sandboxes alive: private memory and idle CPU
 //   network the egress program's cost, between network namespaces
@@ -38,6 +39,7 @@ import { exec } from './exec.mjs';
 import { execCrowd } from './exec_crowd.mjs';
 import { files } from './files.mjs';
 import { fork, growth } from './fork.mjs';
+import { forkPatterns } from './forkpatterns.mjs';
 import { get } from './get.mjs';
 import { hundred } from './hundred.mjs';
 import { ledger } from './ledger.mjs';
@@ -52,7 +54,7 @@ import { table } from './table.mjs';
 
 const parts = {
 	start, exec, exec_crowd: execCrowd, stream: streaming, get, auth, connections, files, memory, churn, crowd, standby, fork,
-	growth, pause, hundred, network, audit, ledger,
+	growth, forkpatterns: forkPatterns, pause, hundred, network, audit, ledger,
 };
 
 const help = `usage: bench/run [--quick] [--only PART[,PART]] [--image NAME] [--place reflink|plain] [--out FILE]
