@@ -19,12 +19,11 @@
 #include "base/str.h"
 #include "core/internal.h"
 
-#define EARLY_MS	       5000 /* less than what is held for a run at least */
-#define LOOK_MIN_MS	       1000
-#define LOOK_MAX_MS	       60000
-#define RETRY_MS	       5000
-#define OUT_OF_CREDIT_GRACE_MS 60000
-#define UNPAID_ANEW_MS	       30000
+#define EARLY_MS       5000 /* less than what is held for a run at least */
+#define LOOK_MIN_MS    1000
+#define LOOK_MAX_MS    60000
+#define RETRY_MS       5000
+#define UNPAID_ANEW_MS 30000
 
 /* ---- figures ---- */
 
@@ -198,6 +197,7 @@ static void destroy_unpaid(struct sandbox *sb, const char *why)
 
 static void pause_unpaid(struct sandbox *sb)
 {
+	int64_t grace_ms = sb->core->limits.out_of_credit_grace_seconds * 1000;
 	struct err err = ERR_INIT;
 	int r;
 
@@ -209,7 +209,7 @@ static void pause_unpaid(struct sandbox *sb)
 	if (r == 0)
 		return;
 	if (sandbox_status(sb) == SANDBOX_RUNNING &&
-	    clock_boottime_ms() - sb->unpaid_boottime_ms > OUT_OF_CREDIT_GRACE_MS)
+	    clock_boottime_ms() - sb->unpaid_boottime_ms > grace_ms)
 		destroy_unpaid(sb, err.message);
 	sb->pause_not_before_ms = clock_boottime_ms() + RETRY_MS;
 }

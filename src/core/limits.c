@@ -67,6 +67,7 @@ static const struct number_limit numbers[] = {
 	LIMIT(starting_credits, 500, 0, 1000000000),
 	LIMIT(credit_hold_seconds, 60, 10, 3600),
 	LIMIT(charge_interval_seconds, 60, 1, 3600),
+	LIMIT(out_of_credit_grace_seconds, 60, 0, 3600),
 	LIMIT(audit_days, 0, 0, 36500),
 	LIMIT(idempotency_hours, 24, 1, 24 * 365),
 	LIMIT(create_deadline_ms, 60000, 1000, 60 * MINUTE_MS),

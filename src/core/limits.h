@@ -57,7 +57,8 @@ struct core_limits {
 	int64_t starting_credits;	 /* of a new account */
 	int64_t credit_hold_seconds;	 /* of running are kept aside for what is about to run */
 	int64_t charge_interval_seconds; /* what runs is charged this often, and at its end */
-	int64_t audit_days;		 /* that records of the audit are kept; 0: for ever */
+	int64_t out_of_credit_grace_seconds; /* that pausing what is unpaid is tried for */
+	int64_t audit_days;		     /* that records of the audit are kept; 0: for ever */
 	int64_t idempotency_hours;
 	int64_t create_deadline_ms; /* restore to answer; booting a template may take longer */
 	int64_t template_deadline_ms;

@@ -2,6 +2,7 @@
 // the last credit, what becomes of sandboxes when credit is used up, spend caps of keys.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -10,8 +11,9 @@ import { startDaemon } from './lib/daemon.mjs';
 
 const CREDIT = 1_000_000;
 const RATE = 10_000; // micro-credits a second of the only size
+const FAST_RATE = 20 * RATE; // of a size whose seconds are seen in whole credits
 const HOLD_S = 10;
-const WAIT_MS = 60_000;
+const WAIT_MS = 300_000;
 
 let daemon;
 before(async () => {
@@ -19,8 +21,9 @@ before(async () => {
 		config: {
 			limits: {
 				starting_credits: 0, credit_hold_seconds: HOLD_S, charge_interval_seconds: 1, sandboxes_per_account: 50,
+				out_of_credit_grace_seconds: 5,
 			},
-			prices: { 'size.tiny': RATE },
+			prices: { 'size.tiny': RATE, 'size.small': FAST_RATE },
 		},
 	});
 	await daemon.ensureImage('base');
@@ -83,7 +86,8 @@ test('prices are by shape', async () => {
 
 	assert.equal(prices.microcredits_per_credit, CREDIT);
 	assert.equal(of('tiny'), RATE);
-	assert.equal(of('small'), prices.vcpu_microcredits_per_second + prices.memory_gb_microcredits_per_second);
+	assert.equal(of('small'), FAST_RATE);
+	assert.equal(of('medium'), 2 * prices.vcpu_microcredits_per_second + 4 * prices.memory_gb_microcredits_per_second);
 	assert.equal(of('large'), 4 * prices.vcpu_microcredits_per_second + 8 * prices.memory_gb_microcredits_per_second);
 });
 
@@ -210,6 +214,69 @@ test('a key spends what its scope lets it', async () => {
 
 	assert.match(problem.detail, /spend_credits_max/);
 	assert.equal((await call(capped.key, 'GET', '/v1/usage')).account_id, who.id);
+});
+
+test('at its cap what a key runs is paused, and what another key runs goes on', async () => {
+	const who = await account(3600);
+	const capped = await call(who.key, 'POST', '/v1/keys', { label: 'capped', scopes: { spend_credits_max: 4 } });
+	const other = await create(who);
+	const { id } = await create(capped, { size: 'small' });
+
+	await until(() => call(who.key, 'GET', `/v1/sandboxes/${id}`), ({ status }) => status === 'paused');
+	assert.equal((await call(who.key, 'GET', `/v1/sandboxes/${other.id}`)).status, 'running');
+	const { items } = await call(who.key, 'GET', '/v1/events?limit=1000');
+	const { data } = items.find(({ type }) => type === 'credit_exhausted');
+
+	assert.deepEqual(data, { reason: 'spend_cap_reached', key_id: capped.id });
+	assert.ok((await usage(capped)).charged_microcredits <= 4 * CREDIT);
+	await refused(capped.key, 402, 'spend_cap_reached', 'POST', `/v1/sandboxes/${id}/resume`);
+	await Promise.all([destroy(who, id), destroy(who, other.id)]);
+	await assertLedgerRight();
+});
+
+const below = (pid) => fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
+	.flatMap((child) => [child, ...below(child)]);
+
+// The process id of the machine monitor below a sandbox's warden.
+function monitorOf(id) {
+	const commandLine = (pid) => {
+		try {
+			return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+		} catch {
+			return []; // it is over
+		}
+	};
+	const warden = fs.readdirSync('/proc').find((pid) => {
+		const args = /^\d+$/.test(pid) ? commandLine(pid) : [];
+
+		return args[0]?.endsWith('skerry-warden') && args[args.indexOf('--name') + 1] === id;
+	});
+
+	return Number(below(warden).find((pid) => fs.readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith('qemu')));
+}
+
+// A monitor that stands still answers nothing, and can save nothing.
+test('what cannot be paused at zero is destroyed, with the reason', async () => {
+	const who = await account(20);
+	const { id } = await create(who);
+	const monitor = monitorOf(id);
+
+	process.kill(monitor, 'SIGSTOP');
+	try {
+		const ended = await until(() => call(who.key, 'GET', `/v1/sandboxes/${id}`),
+			({ status }) => status === 'destroyed' || status === 'failed');
+
+		assert.equal(ended.status, 'destroyed');
+		assert.equal(ended.reason, 'out_of_credit');
+		assert.match(ended.reason_text, /could not be paused/);
+	} finally {
+		try {
+			process.kill(monitor, 'SIGCONT');
+		} catch (error) {
+			assert.equal(error.code, 'ESRCH');
+		}
+	}
+	await assertLedgerRight();
 });
 
 describe('the command line', () => {
