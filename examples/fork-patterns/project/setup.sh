@@ -7,4 +7,4 @@ git config user.email 'fork-patterns@example.com'
 git add .
 git commit --quiet --message 'The shop, with a bug in split()'
 python3 -m compileall -q shop tests
-python3 -m shop.orders
+python3 -m shop.fill
