@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "core/internal.h"
 
@@ -59,41 +60,15 @@ void stats_close(struct core *core)
 
 /* ---- /proc ---- */
 
-static bool read_proc(pid_t pid, const char *name, struct buf *out)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	return file_read(path, PROC_TEXT_MAX, out) == 0;
-}
-
-/* The name in the second field may hold anything: the fields are counted from its last brace on. */
-static bool read_times(pid_t pid, uint64_t *ret_cpu_ticks, uint64_t *ret_start_ticks)
-{
-	_cleanup_buf_ struct buf text = BUF_INIT;
-	unsigned long long user = 0, kernel = 0, start = 0;
-	const char *brace;
-
-	if (!read_proc(pid, "stat", &text))
-		return false;
-	brace = strrchr(buf_str(&text), ')');
-	/* NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers */
-	if (!brace || sscanf(brace + 1,
-			     " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
-			     "%*d %*d %*d %llu",
-			     &user, &kernel, &start) != 3)
-		return false;
-	*ret_cpu_ticks = user + kernel;
-	*ret_start_ticks = start;
-	return true;
-}
-
 static uint64_t read_memory(pid_t pid)
 {
 	static const char field[] = "\nRssAnon:";
 	_cleanup_buf_ struct buf text = BUF_INIT;
-	const char *at = read_proc(pid, "status", &text) ? strstr(buf_str(&text), field) : NULL;
+	char path[64];
+	const char *at;
 
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	at = file_read(path, PROC_TEXT_MAX, &text) == 0 ? strstr(buf_str(&text), field) : NULL;
 	return at ? strtoull(at + sizeof(field) - 1, NULL, 10) * 1024 : 0;
 }
 
@@ -103,6 +78,7 @@ static uint64_t read_memory(pid_t pid)
 static void find_process(struct sandbox *sb, struct sandbox_stats *stats)
 {
 	_cleanup_close_ int pidfd = -1;
+	struct process_stat seen;
 	pid_t pid = 0;
 	int r = -ESRCH;
 
@@ -111,8 +87,10 @@ static void find_process(struct sandbox *sb, struct sandbox_stats *stats)
 	if (sb->has_vm)
 		r = vmm_process(sb->core->driver, &sb->vm, &pid, &pidfd, NULL);
 	pthread_mutex_unlock(&sb->op_lock);
-	if (r < 0 || !read_times(pid, &stats->cpu_ticks, &stats->start_ticks))
+	if (r < 0 || process_stat(pid, &seen) < 0)
 		return;
+	stats->cpu_ticks = seen.cpu_ticks;
+	stats->start_ticks = seen.start_ticks;
 	stats->pid = pid;
 	stats->at_boottime_us = clock_boottime_us();
 }
@@ -133,7 +111,7 @@ static void sample(struct sandbox *sb, struct stats_sum *sum)
 	struct sandbox_stats *stats = sb->stats;
 	const double ticks_s = (double)sysconf(_SC_CLK_TCK);
 	struct core_stats_sample new = { .at_unix_ms = clock_unix_ms() };
-	uint64_t cpu_ticks = 0, start_ticks = 0;
+	struct process_stat seen;
 	int64_t now_us;
 
 	if (stats->pid == 0)
@@ -141,21 +119,20 @@ static void sample(struct sandbox *sb, struct stats_sum *sum)
 	if (stats->pid == 0)
 		return;
 	now_us = clock_boottime_us();
-	if (!read_times(stats->pid, &cpu_ticks, &start_ticks) ||
-	    start_ticks != stats->start_ticks) {
+	if (process_stat(stats->pid, &seen) < 0 || seen.start_ticks != stats->start_ticks) {
 		stats->pid = 0;
 		return;
 	}
 	if (now_us > stats->at_boottime_us)
-		new.cpu_percent = (double)(cpu_ticks - stats->cpu_ticks) / ticks_s * 1e8 /
+		new.cpu_percent = (double)(seen.cpu_ticks - stats->cpu_ticks) / ticks_s * 1e8 /
 				  (double)(now_us - stats->at_boottime_us);
 	new.memory_bytes = read_memory(stats->pid);
-	stats->cpu_ticks = cpu_ticks;
+	stats->cpu_ticks = seen.cpu_ticks;
 	stats->at_boottime_us = now_us;
 	sum->cpu_percent += new.cpu_percent;
 	sum->memory_bytes += new.memory_bytes;
 	pthread_mutex_lock(&watch->lock);
-	stats->cpu_ms = (int64_t)((double)cpu_ticks * 1000 / ticks_s);
+	stats->cpu_ms = (int64_t)((double)seen.cpu_ticks * 1000 / ticks_s);
 	add_sample(stats, &new);
 	pthread_mutex_unlock(&watch->lock);
 }

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "base/str.h"
 
 #define RECORD_LINE_MAX 1024
@@ -369,28 +370,10 @@ int record_read(const char *path, struct record *ret, struct err *err)
 
 int record_process_start(pid_t pid, uint64_t *ret_ticks)
 {
-	_cleanup_buf_ struct buf text = BUF_INIT;
-	char path[64];
-	char *field;
-	int64_t ticks;
-	int r;
+	struct process_stat stat;
+	int r = process_stat(pid, &stat);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	r = file_read(path, 4096, &text);
-	if (r < 0)
-		return r == -ENOENT ? -ESRCH : r;
-	/* The command's name may hold anything; the last ')' ends it, field 3 follows. */
-	field = strrchr(text.data, ')');
-	if (!field)
-		return -EBADMSG;
-	field++;
-	for (int i = 3; i < 22 && field; i++)
-		field = strchr(field + 1, ' ');
-	if (!field)
-		return -EBADMSG;
-	*strchrnul(field + 1, ' ') = '\0';
-	if (str_to_i64(field + 1, &ticks) < 0)
-		return -EBADMSG;
-	*ret_ticks = (uint64_t)ticks;
-	return 0;
+	if (r == 0)
+		*ret_ticks = stat.start_ticks;
+	return r;
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/auth.h"
+#include "api/origin.h"
 #include "api/problem.h"
 #include "api/route.h"
 #include "base/json.h"
@@ -127,28 +127,28 @@ static void test_hosts(void **state)
 	char long_host[400];
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (auth_host_valid(rows[i].host) != rows[i].valid ||
-		    auth_host_is_loopback(rows[i].host) != rows[i].loopback)
+		if (origin_host_valid(rows[i].host) != rows[i].valid ||
+		    origin_host_is_loopback(rows[i].host) != rows[i].loopback)
 			fail_msg("host %s", rows[i].host ? rows[i].host : "(none)");
 	}
 	memset(long_host, 'a', sizeof(long_host));
 	long_host[sizeof(long_host) - 1] = '\0';
-	assert_false(auth_host_valid(long_host));
+	assert_false(origin_host_valid(long_host));
 }
 
 static void test_origins(void **state)
 {
-	assert_true(auth_origin_is_same("http://localhost:7171", "localhost:7171", false));
-	assert_true(auth_origin_is_same("HTTP://LOCALHOST:7171", "localhost:7171", false));
-	assert_true(auth_origin_is_same("https://a.example", "a.example", true));
-	assert_false(auth_origin_is_same("http://a.example", "a.example", true));
-	assert_false(auth_origin_is_same("https://a.example", "a.example", false));
-	assert_false(auth_origin_is_same("http://localhost", "localhost:7171", false));
-	assert_false(auth_origin_is_same("http://localhost:7171.evil", "localhost:7171", false));
-	assert_false(auth_origin_is_same("http://localhost:7171/", "localhost:7171", false));
-	assert_false(auth_origin_is_same("null", "null", false));
-	assert_false(auth_origin_is_same("http://", "", false));
-	assert_false(auth_origin_is_same("", "localhost", false));
+	assert_true(origin_is_same("http://localhost:7171", "localhost:7171", false));
+	assert_true(origin_is_same("HTTP://LOCALHOST:7171", "localhost:7171", false));
+	assert_true(origin_is_same("https://a.example", "a.example", true));
+	assert_false(origin_is_same("http://a.example", "a.example", true));
+	assert_false(origin_is_same("https://a.example", "a.example", false));
+	assert_false(origin_is_same("http://localhost", "localhost:7171", false));
+	assert_false(origin_is_same("http://localhost:7171.evil", "localhost:7171", false));
+	assert_false(origin_is_same("http://localhost:7171/", "localhost:7171", false));
+	assert_false(origin_is_same("null", "null", false));
+	assert_false(origin_is_same("http://", "", false));
+	assert_false(origin_is_same("", "localhost", false));
 }
 
 static void test_unescape(void **state)
