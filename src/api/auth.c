@@ -5,94 +5,25 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/origin.h"
 #include "api/session.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "core/session.h"
 
-#define HOST_MAX 255
-#define KEY_MAX	 256
-
-/* Splits "name", "name:port", "[v6]" or "[v6]:port"; name keeps its brackets. */
-static bool split_host(const char *host, char name[HOST_MAX + 1])
-{
-	size_t len, digits;
-	const char *rest;
-
-	if (!host || strlen(host) > HOST_MAX)
-		return false;
-	if (host[0] == '[') {
-		len = strspn(host + 1, "0123456789abcdefABCDEF:.") + 1;
-		if (len < 3 || host[len] != ']')
-			return false;
-		len++;
-	} else {
-		len = strspn(host, "0123456789abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ-._");
-	}
-	if (len == 0)
-		return false;
-	rest = host + len;
-	if (*rest == ':') {
-		digits = strspn(rest + 1, "0123456789");
-		if (digits < 1 || digits > 5)
-			return false;
-		rest += 1 + digits;
-	}
-	if (*rest)
-		return false;
-	memcpy(name, host, len);
-	name[len] = '\0';
-	return true;
-}
-
-bool auth_host_valid(const char *host)
-{
-	char name[HOST_MAX + 1];
-
-	return split_host(host, name);
-}
-
-bool auth_host_is_loopback(const char *host)
-{
-	char name[HOST_MAX + 1];
-
-	return split_host(host, name) && (strcasecmp(name, "localhost") == 0 ||
-					  str_eq(name, "127.0.0.1") || str_eq(name, "[::1]"));
-}
-
-bool auth_origin_is_same(const char *origin, const char *host, bool tls)
-{
-	const char *scheme = tls ? "https://" : "http://";
-
-	return auth_host_valid(host) && strncasecmp(origin, scheme, strlen(scheme)) == 0 &&
-	       strcasecmp(origin + strlen(scheme), host) == 0;
-}
-
-static bool host_is_allowed(const char *host, const char *const *allowed)
-{
-	char name[HOST_MAX + 1];
-
-	if (!split_host(host, name))
-		return false;
-	for (size_t i = 0; allowed && allowed[i]; i++) {
-		if (strcasecmp(allowed[i], name) == 0)
-			return true;
-	}
-	return false;
-}
+#define KEY_MAX 256
 
 int auth_check_host(const struct http_request *req, const char *const *allowed_hosts,
 		    struct err *err)
 {
 	const char *host = http_header(req, "Host");
 
-	if (!auth_host_valid(host))
+	if (!origin_host_valid(host))
 		return err_code(err, -EINVAL, "invalid_host", "the Host header is %s",
 				host ? "not a host name or address with an optional port"
 				     : "missing");
-	if (http_is_loopback(req) && !auth_host_is_loopback(host) &&
-	    !host_is_allowed(host, allowed_hosts)) {
+	if (http_is_loopback(req) && !origin_host_is_loopback(host) &&
+	    !origin_host_is_one_of(host, allowed_hosts)) {
 		err_code(err, -EPERM, "forbidden_host",
 			 "host \"%.100s\" is not served on a loopback address", host);
 		err_hint(err, "use localhost, 127.0.0.1 or [::1], or add the name to "
@@ -111,7 +42,7 @@ int auth_check_origin(const struct http_request *req, const char *const *allowed
 
 	if (rc < 0)
 		return rc;
-	if (origin && !auth_origin_is_same(origin, host, http_is_tls(req)))
+	if (origin && !origin_is_same(origin, host, http_is_tls(req)))
 		return err_code(
 			err, -EPERM, "forbidden_origin",
 			"requests of web pages of other origins are not served (Origin: %.100s)",
@@ -121,8 +52,8 @@ int auth_check_origin(const struct http_request *req, const char *const *allowed
 
 void auth_own_origin(const struct http_request *req, char out[AUTH_ORIGIN_SIZE])
 {
-	snprintf(out, AUTH_ORIGIN_SIZE, "%s://%.*s", http_is_tls(req) ? "https" : "http", HOST_MAX,
-		 http_header(req, "Host"));
+	snprintf(out, AUTH_ORIGIN_SIZE, "%s://%.*s", http_is_tls(req) ? "https" : "http",
+		 ORIGIN_HOST_MAX, http_header(req, "Host"));
 }
 
 int auth_check_key(struct core *core, const struct http_request *req, struct principal *ret,

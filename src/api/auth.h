@@ -40,9 +40,3 @@ int auth_check_origin(const struct http_request *req, const char *const *allowed
 #define AUTH_ORIGIN_SIZE 272
 /* Where the client reached this server: "https://host:port". Its Host was checked. */
 void auth_own_origin(const struct http_request *req, char out[AUTH_ORIGIN_SIZE]);
-
-/* The pure parts. host and origin are header values, NULL when absent. */
-bool auth_host_is_loopback(const char *host);
-bool auth_host_valid(const char *host);
-/* "https://example.com" is the same origin as host "example.com" when tls. */
-bool auth_origin_is_same(const char *origin, const char *host, bool tls);

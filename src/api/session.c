@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "api/auth.h"
+#include "api/origin.h"
 #include "base/str.h"
 
 #define NAME	    "skerry_session"
@@ -52,8 +52,7 @@ int session_check_origin(const struct http_request *req, struct err *err)
 {
 	const char *origin = http_header(req, "Origin");
 	const char *site = http_header(req, "Sec-Fetch-Site");
-	bool own =
-		origin && auth_origin_is_same(origin, http_header(req, "Host"), http_is_tls(req));
+	bool own = origin && origin_is_same(origin, http_header(req, "Host"), http_is_tls(req));
 
 	if (origin && !own)
 		return err_code(err, -EPERM, "forbidden_origin",
