@@ -25,7 +25,6 @@ struct client {
 	char *url;
 	char *authorization; /* the whole header line */
 	char *ca_file;
-	bool loopback;
 	struct client_request *requests;
 };
 
@@ -84,6 +83,20 @@ void client_escape(struct buf *out, const char *text)
 	}
 }
 
+void client_set_up(void *easy, const char *url, const char *ca_file)
+{
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
+	if (client_url_is_loopback(url))
+		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	if (ca_file)
+		curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
+}
+
 /* ---- life ---- */
 
 static int check_url(const char *url, struct err *err)
@@ -122,7 +135,6 @@ int client_new(const struct client_config *config, struct client **ret, struct e
 	client = xcalloc(1, sizeof(*client));
 	client->multi = curl_multi_init();
 	client->url = xstrdup(config->url);
-	client->loopback = client_url_is_loopback(config->url);
 	if (config->key)
 		client->authorization = xasprintf("Authorization: Bearer %s", config->key);
 	if (config->ca_file)
@@ -278,19 +290,14 @@ static void set_options(struct client_request *request, const struct client_spec
 	int64_t timeout_ms = spec->timeout_ms ? spec->timeout_ms : DEFAULT_TIMEOUT_MS;
 	CURL *easy = request->easy;
 
-	curl_easy_setopt(easy, CURLOPT_URL, url);
+	client_set_up(easy, url, client->ca_file);
 	curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, spec->method);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->headers);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT,
 			 spec->user_agent ? spec->user_agent : "skerry/" SKERRY_VERSION);
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, spec->once ? 1L : 0L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, spec->once ? 1L : 0L);
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, timeout_ms > 0 ? (long)timeout_ms : 0L);
 	if (spec->silence_ms > 0) {
 		curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -299,10 +306,6 @@ static void set_options(struct client_request *request, const struct client_spec
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, request);
 	curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
-	if (client->loopback)
-		curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	if (client->ca_file)
-		curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
 	if (spec->body) {
 		json_write(spec->body, &request->body);
 		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);

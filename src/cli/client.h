@@ -47,6 +47,9 @@ bool client_url_is_loopback(const char *url);
 /* Appends text with everything but unreserved characters percent-encoded. Pure. */
 void client_escape(struct buf *out, const char *text);
 
+/* What every connection to a server has in common, set on one of libcurl's easy handles: where it
+ * goes, HTTP/1.1 alone, no proxy for this machine, whom to trust. */
+void client_set_up(void *easy, const char *url, const char *ca_file);
 /* Why there is no answer of the server, from libcurl's code; returns err's number. */
 int client_explain(const char *url, int curl_code, struct err *err);
 

@@ -35,7 +35,8 @@ static const struct cli_option options[] = {
 	  .type = CLI_TEXT,
 	  .metavar = "DIR",
 	  .complete = CLI_COMPLETE_DIRECTORY,
-	  .help = "where the state would be (default: " CLI_STATE_DIR "); with --local, or without a "
+	  .help = "where the state would be (default: " CLI_STATE_DIR
+		  "); with --local, or without a "
 		  "server" },
 };
 

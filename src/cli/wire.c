@@ -9,8 +9,6 @@
 #include "base/str.h"
 #include "cli/client.h"
 
-#define CONNECT_TIMEOUT_MS 5000L
-
 struct wire {
 	CURL *easy;
 	int fd;
@@ -42,19 +40,10 @@ static void take_apart(struct wire *wire, const char *url)
 
 static void set_options(CURL *easy, const char *url, const char *ca_file)
 {
-	curl_easy_setopt(easy, CURLOPT_URL, url);
+	client_set_up(easy, url, ca_file);
 	curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
 	curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
-	if (client_url_is_loopback(url))
-		curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	if (ca_file)
-		curl_easy_setopt(easy, CURLOPT_CAINFO, ca_file);
 }
 
 int wire_open(const char *url, const char *ca_file, struct wire **ret, struct err *err)
