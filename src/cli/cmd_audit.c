@@ -13,7 +13,7 @@
 #include "base/chain.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/follow.h"
+#include "cli/records.h"
 #include "cli/session.h"
 #include "cli/table.h"
 
@@ -52,33 +52,6 @@ static const struct cli_operand sandbox_operand[] = {
 	  .complete = CLI_COMPLETE_SANDBOX },
 };
 
-/* ---- one record ---- */
-
-static void append_value(struct buf *out, const char *name, const json_t *value)
-{
-	const char *text = json_string_value(value);
-	_cleanup_buf_ struct buf json = BUF_INIT;
-
-	buf_append_str(out, "  ");
-	text_append_safe(out, name);
-	buf_append_char(out, '=');
-	if (text && *text && !strpbrk(text, " \t\r\n\"")) {
-		text_append_safe(out, text);
-		return;
-	}
-	json_write(value, &json);
-	text_append_safe(out, buf_str(&json));
-}
-
-static void append_members(struct buf *out, const json_t *members)
-{
-	const json_t *value;
-	const char *name;
-
-	json_object_foreach((json_t *)(uintptr_t)members, name, value)
-		append_value(out, name, value);
-}
-
 static void append_line(struct buf *out, const json_t *record)
 {
 	_cleanup_buf_ struct buf head = BUF_INIT;
@@ -88,59 +61,30 @@ static void append_line(struct buf *out, const json_t *record)
 		   json_get_str(record, "key_id", "-"), json_get_str(record, "operation", "-"),
 		   json_get_str(record, "sandbox_id", "-"), json_get_str(record, "result", "-"));
 	text_append_safe(out, buf_str(&head));
-	append_members(out, json_object_get(record, "args"));
-	append_members(out, json_object_get(record, "outcome"));
+	records_append_members(out, json_object_get(record, "args"), false);
+	records_append_members(out, json_object_get(record, "outcome"), false);
 	buf_append_char(out, '\n');
 }
 
-static int print_record(const struct cli *cli, const json_t *record)
-{
-	_cleanup_buf_ struct buf out = BUF_INIT;
+static const struct records audit = {
+	.route = "/v1/audit",
+	.number = "seq",
+	.plural = "records",
+	.type = "record",
+	.append_line = append_line,
+};
 
-	if (cli->json) {
-		json_write(record, &out);
-		buf_append_char(&out, '\n');
-	} else if (cli->quiet) {
-		buf_printf(&out, "%" PRId64 "\n", json_get_int(record, "seq", 0));
-	} else {
-		append_line(&out, record);
-	}
-	return output_write(buf_str(&out), out.len);
-}
-
-/* ---- what is asked ---- */
-
-static void append_parameter(struct buf *filter, const char *name, const char *value)
-{
-	if (!value)
-		return;
-	buf_printf(filter, "&%s=", name);
-	client_escape(filter, value);
-}
-
-/* Of a sandbox that is long gone only the id is known, so that ids are taken as they are. */
 static int read_filter(struct cli *cli, const struct cli_args *args, struct buf *filter)
 {
-	static const char collection[] = "/v1/sandboxes/";
-	_cleanup_buf_ struct buf path = BUF_INIT;
+	static const char *const names[][2] = {
+		{ "key_id", "key" },	      { "account_id", "account" },
+		{ "operation", "operation" }, { "request_id", "request" },
+		{ "result", "result" },
+	};
 
-	append_parameter(filter, "key_id", cli_args_text(args, "key", NULL));
-	append_parameter(filter, "account_id", cli_args_text(args, "account", NULL));
-	append_parameter(filter, "operation", cli_args_text(args, "operation", NULL));
-	append_parameter(filter, "request_id", cli_args_text(args, "request", NULL));
-	append_parameter(filter, "result", cli_args_text(args, "result", NULL));
-	if (args->n_operands == 0)
-		return CLI_OK;
-	if (!str_starts(args->operands[0], "sbx_")) {
-		int code = session_sandbox_path(cli, args->operands[0], &path);
-
-		if (code != CLI_OK)
-			return code;
-		buf_printf(filter, "&sandbox_id=%s", buf_str(&path) + strlen(collection));
-		return CLI_OK;
-	}
-	append_parameter(filter, "sandbox_id", args->operands[0]);
-	return CLI_OK;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		records_filter(filter, names[i][0], cli_args_text(args, names[i][1], NULL));
+	return records_filter_sandbox(cli, args, filter);
 }
 
 /* ---- ls ---- */
@@ -175,51 +119,18 @@ static const struct cli_example ls_examples[] = {
 	  ".args.command" },
 };
 
-static int print_page(struct cli *cli, const char *path, int64_t *cursor, bool *more)
-{
-	struct client_spec spec = { .method = "GET", .path = path };
-	_cleanup_json_ json_t *page = NULL;
-	const json_t *record;
-	size_t i;
-	int code = session_json(cli, &spec, NULL, &page, NULL);
-
-	if (code != CLI_OK)
-		return code;
-	json_array_foreach(json_object_get(page, "items"), i, record) {
-		code = print_record(cli, record);
-		if (code != CLI_OK)
-			return code;
-	}
-	*cursor = json_get_int(page, "cursor", *cursor);
-	*more = json_is_string(json_object_get(page, "next_cursor"));
-	return CLI_OK;
-}
-
 static int run_ls(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_buf_ struct buf filter = BUF_INIT;
-	int64_t cursor = cli_args_number(args, "since", -1);
 	const int64_t before = cli_args_number(args, "before", 0);
-	const bool newest = cursor < 0;
-	bool more = true;
 	int code = read_filter(cli, args, &filter);
 
+	if (code != CLI_OK)
+		return code;
 	if (before)
 		buf_printf(&filter, "&before=%" PRId64, before);
-	while (code == CLI_OK && more) {
-		_cleanup_buf_ struct buf path = BUF_INIT;
-
-		if (newest)
-			buf_printf(&path, "/v1/audit?newest=true&limit=%" PRId64 "%s",
-				   cli_args_number(args, "limit", NEWEST_DEFAULT),
-				   buf_str(&filter));
-		else
-			buf_printf(&path, "/v1/audit?cursor=%" PRId64 "&limit=%d%s", cursor,
-				   PAGE_LIMIT, buf_str(&filter));
-		code = print_page(cli, buf_str(&path), &cursor, &more);
-		more &= !newest;
-	}
-	return code;
+	return records_list(cli, &audit, &filter, cli_args_number(args, "since", -1),
+			    cli_args_number(args, "limit", NEWEST_DEFAULT));
 }
 
 /* ---- follow ---- */
@@ -240,25 +151,14 @@ static const struct cli_example follow_examples[] = {
 	  "skerry audit follow --json --since 1042 >>audit.jsonl" },
 };
 
-static int take_record(void *arg, const char *name, const json_t *data)
-{
-	return str_eq(name, "record") ? print_record(arg, data) : CLI_OK;
-}
-
 static int run_follow(struct cli *cli, const struct cli_args *args)
 {
 	_cleanup_buf_ struct buf filter = BUF_INIT;
-	struct cli_follow what = {
-		.route = "/v1/audit",
-		.number = "seq",
-		.cursor = cli_args_number(args, "since", -1),
-		.take = take_record,
-		.arg = cli,
-	};
 	int code = read_filter(cli, args, &filter);
 
-	what.filter = buf_str(&filter);
-	return code == CLI_OK ? cli_follow(cli, &what) : code;
+	return code == CLI_OK
+		       ? records_follow(cli, &audit, &filter, cli_args_number(args, "since", -1))
+		       : code;
 }
 
 /* ---- export ---- */
