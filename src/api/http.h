@@ -54,7 +54,7 @@ struct http_config {
 	/* [libmicrohttpd's thread, must not block] Whether the handler answers a request without
 	 * waiting for anything: it is run on this thread then, which saves the way to a worker and
 	 * back, most of what a short answer costs. NULL: none is. */
-	bool (*is_quick)(void *arg, const struct http_request *req);
+	bool (*is_quick)(void *arg, struct http_request *req);
 	void *arg;
 };
 
@@ -109,6 +109,10 @@ const char *http_peer(const struct http_request *req); /* address text, for logs
 bool http_is_loopback(const struct http_request *req); /* served on a loopback address */
 bool http_is_tls(const struct http_request *req);
 struct http_server *http_server_of(const struct http_request *req);
+/* A pointer of the handler's own, borrowed: what is_quick has found out need not be found out
+ * again. NULL until it is set. */
+void http_set_note(struct http_request *req, const void *note);
+const void *http_note(const struct http_request *req);
 /* Adds key=value pairs to the line of the access log that every request gets (account, sandbox). */
 void http_log_fields(struct http_request *req, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -109,6 +109,7 @@ struct http_request {
 	struct http_stream *stream;
 	LIST_ENTRY(http_request) active_link; /* server->active, under server->lock */
 	unsigned int under_way;	   /* server->lock: of handler and client, who is not done yet */
+	const void *note;	   /* the handler's */
 	struct http_holder holder; /* server->lock; good NULL: none */
 	bool told;		   /* server->lock: that it is good no more */
 

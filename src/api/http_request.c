@@ -723,6 +723,16 @@ bool http_is_tls(const struct http_request *req)
 	return req->server->config.tls_cert_pem != NULL;
 }
 
+void http_set_note(struct http_request *req, const void *note)
+{
+	req->note = note;
+}
+
+const void *http_note(const struct http_request *req)
+{
+	return req->note;
+}
+
 struct http_server *http_server_of(const struct http_request *req)
 {
 	return req->server;

@@ -372,21 +372,19 @@ bool rest_passes(void *arg, const struct http_request *req)
 	return preview_takes(&rest->preview, req) || files_takes(req);
 }
 
-bool rest_is_quick(void *arg, const struct http_request *req)
+/* The operation that is found here is kept for rest_handle. */
+bool rest_is_quick(void *arg, struct http_request *req)
 {
-	struct route route;
-	bool quick;
+	const struct op *op;
 
 	(void)arg;
 	if (!str_eq(http_method(req), "GET") && !str_eq(http_method(req), "HEAD"))
 		return false;
-	if (is_health(http_path(req)) || dashboard_takes(req) || docs_takes(req))
+	if (is_health(http_path(req)) || dashboard_takes(req))
 		return true;
-	if (route_find(http_method(req), http_path(req), &route) < 0)
-		return false;
-	quick = route.op->quick;
-	route_clear(&route);
-	return quick;
+	op = route_op(http_method(req), http_path(req));
+	http_set_note(req, op);
+	return op && op->quick;
 }
 
 void rest_handle(void *arg, struct http_request *req)
@@ -411,7 +409,8 @@ void rest_handle(void *arg, struct http_request *req)
 	}
 	if (handle_fixed(rest, req))
 		return;
-	rc = route_find(http_method(req), path, &route);
+	rc = http_note(req) ? route_take(http_note(req), path, &route)
+			    : route_find(http_method(req), path, &route);
 	if (rc == -ENOENT) {
 		respond_unknown(req);
 	} else if (rc < 0) {

@@ -31,4 +31,4 @@ void rest_handle(void *arg, struct http_request *req);
 /* The server's passes: previews are. */
 bool rest_passes(void *arg, const struct http_request *req);
 /* The server's is_quick: short reads are. */
-bool rest_is_quick(void *arg, const struct http_request *req);
+bool rest_is_quick(void *arg, struct http_request *req);

@@ -83,9 +83,11 @@ static void allow(struct route *route, const char *method)
 }
 
 /* For a path that does not take the method. */
-static int find_allowed(const struct op *ops, size_t n, const char *path, struct route *ret)
+static int find_allowed(const char *path, struct route *ret)
 {
 	struct route route = { 0 };
+	size_t n;
+	const struct op *ops = ops_all(&n);
 
 	for (size_t i = 0; i < n; i++) {
 		_cleanup_json_ json_t *params = NULL;
@@ -103,7 +105,7 @@ static int find_allowed(const struct op *ops, size_t n, const char *path, struct
 	return -EOPNOTSUPP;
 }
 
-int route_find(const char *method, const char *path, struct route *ret)
+const struct op *route_op(const char *method, const char *path)
 {
 	size_t n;
 	const struct op *ops = ops_all(&n);
@@ -111,18 +113,28 @@ int route_find(const char *method, const char *path, struct route *ret)
 	if (str_eq(method, "HEAD"))
 		method = "GET";
 	for (size_t i = 0; i < n; i++) {
-		json_t *params;
-
-		if (!ops[i].rest_method || !str_eq(ops[i].rest_method, method) ||
-		    !match(ops[i].rest_path, path))
-			continue;
-		params = take_params(ops[i].rest_path, path);
-		if (!params)
-			return -ENOENT;
-		*ret = (struct route){ .op = &ops[i], .params = params };
-		return 0;
+		if (ops[i].rest_method && str_eq(ops[i].rest_method, method) &&
+		    match(ops[i].rest_path, path))
+			return &ops[i];
 	}
-	return find_allowed(ops, n, path, ret);
+	return NULL;
+}
+
+int route_take(const struct op *op, const char *path, struct route *ret)
+{
+	json_t *params = take_params(op->rest_path, path);
+
+	if (!params)
+		return -ENOENT;
+	*ret = (struct route){ .op = op, .params = params };
+	return 0;
+}
+
+int route_find(const char *method, const char *path, struct route *ret)
+{
+	const struct op *op = route_op(method, path);
+
+	return op ? route_take(op, path, ret) : find_allowed(path, ret);
 }
 
 void route_clear(struct route *route)

@@ -17,7 +17,12 @@ struct route {
 	char allow[ROUTE_ALLOW_SIZE]; /* "GET, HEAD, POST, OPTIONS": what the path would take */
 };
 
-/* path as sent, percent-encoded. 0; -ENOENT: no such path; -EOPNOTSUPP: not with this method (allow
- * is set). HEAD is GET. */
+/* The operation alone, by the shape of the path: its arguments are not looked at. NULL: none. */
+const struct op *route_op(const char *method, const char *path);
+/* The route to an operation that route_op has found. 0 or -ENOENT: an argument cannot be decoded.
+ */
+int route_take(const struct op *op, const char *path, struct route *ret);
+/* Both. path as sent, percent-encoded. 0; -ENOENT: no such path; -EOPNOTSUPP: not with this method
+ * (allow is set). HEAD is GET. */
 int route_find(const char *method, const char *path, struct route *ret);
 void route_clear(struct route *route);

@@ -76,7 +76,7 @@ static void handle(void *arg, struct http_request *req)
 	http_respond(req, 200, "text/plain", &body, NULL, 0);
 }
 
-static bool is_quick(void *arg, const struct http_request *req)
+static bool is_quick(void *arg, struct http_request *req)
 {
 	return str_starts(http_path(req), "/quick");
 }

@@ -73,6 +73,27 @@ static void test_allow(void **state)
 	assert_non_null(strstr(route.allow, "OPTIONS"));
 }
 
+/* In two steps, the first of which looks at the shape alone. */
+static void test_two_steps(void **state)
+{
+	const struct op *op = route_op("HEAD", "/v1/sandboxes/sbx_1/egress");
+	struct route route = { 0 };
+
+	(void)state;
+	assert_non_null(op);
+	assert_string_equal(op->name, "get_egress");
+	assert_int_equal(route_take(op, "/v1/sandboxes/sbx_1/egress", &route), 0);
+	assert_string_equal(json_get_str(route.params, "id", "?"), "sbx_1");
+	route_clear(&route);
+	assert_null(route_op("GET", "/v1/nowhere"));
+	assert_null(route_op("PATCH", "/v1/sandboxes/sbx_1"));
+	/* The shape is right, the argument is not. */
+	op = route_op("GET", "/v1/sandboxes/%zz");
+	assert_non_null(op);
+	assert_int_equal(route_take(op, "/v1/sandboxes/%zz", &route), -ENOENT);
+	assert_int_equal(route_find("GET", "/v1/sandboxes/%zz", &route), -ENOENT);
+}
+
 /* Every operation on REST is reached by its own template, with its own method. */
 static void test_every_op_has_its_route(void **state)
 {
@@ -240,6 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_routes),
 		cmocka_unit_test(test_allow),
+		cmocka_unit_test(test_two_steps),
 		cmocka_unit_test(test_every_op_has_its_route),
 		cmocka_unit_test(test_hosts),
 		cmocka_unit_test(test_origins),
