@@ -471,6 +471,11 @@ void core_audit_counts(struct core *core, struct core_audit_counts *ret)
 
 /* ---- opening and closing ---- */
 
+static void wake_for_follower(void *arg)
+{
+	audit_wake(arg);
+}
+
 int core_audit_open(struct core *core, struct err *err)
 {
 	_cleanup_free_ char *path = xasprintf("%s/audit.db", core->state_dir);
@@ -480,10 +485,9 @@ int core_audit_open(struct core *core, struct err *err)
 
 	audit->core = core;
 	STAILQ_INIT(&audit->queue);
-	TAILQ_INIT(&audit->followers);
+	followers_init(&audit->followers, wake_for_follower, audit);
 	pthread_mutex_init(&audit->lock, NULL);
 	pthread_mutex_init(&audit->prune_lock, NULL);
-	pthread_mutex_init(&audit->followers_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&audit->wake, &attr);
@@ -533,6 +537,6 @@ void core_audit_close(struct core *core)
 	pthread_cond_destroy(&audit->moved);
 	pthread_mutex_destroy(&audit->lock);
 	pthread_mutex_destroy(&audit->prune_lock);
-	pthread_mutex_destroy(&audit->followers_lock);
+	followers_clear(&audit->followers);
 	free(audit);
 }

@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 
 #include "core/audit.h"
+#include "core/followers.h"
 #include "core/internal.h"
 #include "store/audit.h"
 
@@ -56,8 +57,7 @@ struct core_audit {
 
 	pthread_mutex_t prune_lock; /* held while records are dropped, or all are checked */
 
-	pthread_mutex_t followers_lock;
-	TAILQ_HEAD(, core_audit_follower) followers;
+	struct followers followers;
 
 	_Atomic uint64_t n_records, n_commits, n_failures;
 };

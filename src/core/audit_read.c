@@ -136,27 +136,19 @@ int core_audit_list(struct core *core, const struct principal *who,
 /* ---- followers ---- */
 
 struct core_audit_follower {
-	TAILQ_ENTRY(core_audit_follower) link;
-	atomic_uint refs; /* one of the owner, one of the thread while it looks */
+	struct follower base;
 	struct core_audit *audit;
 	char texts[6][AUDIT_TEXT_SIZE];
 	struct audit_filter filter; /* of these texts */
 	struct core_audit_sink sink;
 	void *arg;
-	int64_t up_to; /* the last one to hand on; 0: it does not end */
-
-	pthread_mutex_t lock; /* held while the sink is called */
-	bool closed, ended;
-	bool full;	/* it takes no more, until it is resumed */
-	int64_t cursor; /* of the last one looked at */
+	int64_t up_to; /* the last one to hand on, where the sink has an end */
+	bool ended;
 };
 
-static void follower_unref(struct core_audit_follower *follower)
+static void audit_follower_free(struct follower *base)
 {
-	if (atomic_fetch_sub(&follower->refs, 1) != 1)
-		return;
-	pthread_mutex_destroy(&follower->lock);
-	free(follower);
+	free((struct core_audit_follower *)base);
 }
 
 /* The filter's texts outlive whoever asked. */
@@ -178,17 +170,7 @@ static void keep_filter(struct core_audit_follower *follower, const struct audit
 
 static int add_follower(struct core_audit_follower *follower, struct err *err)
 {
-	struct core_audit *audit = follower->audit;
-	struct core_audit_follower *one;
-	size_t n = 0;
-
-	pthread_mutex_lock(&audit->followers_lock);
-	TAILQ_FOREACH(one, &audit->followers, link)
-		n++;
-	if (n < FOLLOWERS_MAX)
-		TAILQ_INSERT_TAIL(&audit->followers, follower, link);
-	pthread_mutex_unlock(&audit->followers_lock);
-	if (n < FOLLOWERS_MAX)
+	if (followers_add(&follower->base, FOLLOWERS_MAX, NULL))
 		return 0;
 	err_code(err, -EAGAIN, "limit_reached", "%d clients follow the audit, which is the limit",
 		 FOLLOWERS_MAX);
@@ -215,18 +197,16 @@ int core_audit_follow(struct core *core, const struct principal *who,
 	if (r < 0)
 		return r;
 	follower = xcalloc(1, sizeof(*follower));
-	atomic_init(&follower->refs, 1);
-	pthread_mutex_init(&follower->lock, NULL);
+	*ret_cursor = cursor < 0 ? state.last_seq : cursor;
+	follower_init(&follower->base, &core->audit->followers, *ret_cursor, audit_follower_free);
 	follower->audit = core->audit;
 	follower->sink = *sink;
 	follower->arg = arg;
-	follower->full = true;
-	follower->cursor = *ret_cursor = cursor < 0 ? state.last_seq : cursor;
 	follower->up_to = state.last_seq;
 	keep_filter(follower, &wanted);
 	r = add_follower(follower, err);
 	if (r < 0)
-		follower_unref(follower);
+		follower_unref(&follower->base);
 	else
 		*ret = follower;
 	return r;
@@ -234,76 +214,45 @@ int core_audit_follow(struct core *core, const struct principal *who,
 
 void core_audit_resume(struct core_audit_follower *follower)
 {
-	bool was_full;
-
-	pthread_mutex_lock(&follower->lock);
-	was_full = follower->full;
-	follower->full = false;
-	pthread_mutex_unlock(&follower->lock);
-	if (was_full)
-		audit_wake(follower->audit);
+	follower_resume(&follower->base);
 }
 
 void core_audit_close_follower(struct core_audit_follower *follower)
 {
-	struct core_audit *audit;
-
-	if (!follower)
-		return;
-	audit = follower->audit;
-	pthread_mutex_lock(&audit->followers_lock);
-	TAILQ_REMOVE(&audit->followers, follower, link);
-	pthread_mutex_unlock(&audit->followers_lock);
-	pthread_mutex_lock(&follower->lock);
-	follower->closed = true;
-	pthread_mutex_unlock(&follower->lock);
-	follower_unref(follower);
+	if (follower)
+		follower_close(&follower->base);
 }
 
 /* ---- serving: the audit's thread, which alone moves cursors ---- */
 
-static struct core_audit_follower **all_followers(struct core_audit *audit, size_t *ret_n)
-{
-	struct core_audit_follower *follower, **all;
-	size_t n = 0;
-
-	pthread_mutex_lock(&audit->followers_lock);
-	all = xcalloc(FOLLOWERS_MAX, sizeof(struct core_audit_follower *));
-	TAILQ_FOREACH(follower, &audit->followers, link) {
-		atomic_fetch_add(&follower->refs, 1);
-		all[n++] = follower;
-	}
-	pthread_mutex_unlock(&audit->followers_lock);
-	*ret_n = n;
-	return all;
-}
-
-/* Lock held. */
+/* Its lock held. */
 static bool takes_more(const struct core_audit_follower *follower)
 {
-	return !follower->closed && !follower->full && !follower->ended;
+	return follower_takes(&follower->base) && !follower->ended;
 }
 
 static void hand_on(struct core_audit_follower *follower, const struct audit_row *rows, size_t n,
 		    int64_t upto_seq)
 {
-	pthread_mutex_lock(&follower->lock);
+	struct follower *base = &follower->base;
+
+	pthread_mutex_lock(&base->lock);
 	for (size_t i = 0; i < n && takes_more(follower); i++) {
 		_cleanup_buf_ struct buf line = BUF_INIT;
 		struct core_audit_record record = { .seq = rows[i].seq };
 
 		row_line(&rows[i], &line);
 		record.line = buf_str(&line);
-		follower->cursor = rows[i].seq;
-		follower->full = !follower->sink.record(follower->arg, &record);
+		base->cursor = rows[i].seq;
+		base->full = !follower->sink.record(follower->arg, &record);
 	}
-	if (takes_more(follower) && follower->cursor < upto_seq)
-		follower->cursor = upto_seq;
-	if (takes_more(follower) && follower->sink.end && follower->cursor >= follower->up_to) {
+	if (takes_more(follower) && base->cursor < upto_seq)
+		base->cursor = upto_seq;
+	if (takes_more(follower) && follower->sink.end && base->cursor >= follower->up_to) {
 		follower->ended = true;
 		follower->sink.end(follower->arg);
 	}
-	pthread_mutex_unlock(&follower->lock);
+	pthread_mutex_unlock(&base->lock);
 }
 
 /* A page. *ret_more: there is another one for it. */
@@ -315,7 +264,7 @@ static int serve_one(struct core_audit_follower *follower, bool *ret_more, struc
 	size_t n = 0;
 	int r;
 
-	filter.after_seq = follower->cursor;
+	filter.after_seq = follower->base.cursor;
 	if (follower->sink.end)
 		filter.before_seq = follower->up_to + 1;
 	r = read_rows(follower->audit, &filter, &state, &rows, &n, err);
@@ -331,9 +280,9 @@ static bool wants_page(struct core_audit_follower *follower)
 {
 	bool wants;
 
-	pthread_mutex_lock(&follower->lock);
+	pthread_mutex_lock(&follower->base.lock);
 	wants = takes_more(follower);
-	pthread_mutex_unlock(&follower->lock);
+	pthread_mutex_unlock(&follower->base.lock);
 	return wants;
 }
 
@@ -342,18 +291,19 @@ static bool wants_page(struct core_audit_follower *follower)
 bool audit_serve(struct core_audit *audit)
 {
 	size_t n;
-	struct core_audit_follower **all = all_followers(audit, &n);
+	struct follower **all = followers_all(&audit->followers, &n);
 	bool good = true, again = false;
 
 	for (size_t i = 0; i < n; i++) {
+		struct core_audit_follower *one = (struct core_audit_follower *)all[i];
 		struct err err = ERR_INIT;
 		bool more = false;
 
-		if (wants_page(all[i]) && serve_one(all[i], &more, &err) < 0) {
+		if (wants_page(one) && serve_one(one, &more, &err) < 0) {
 			log_warn("the audit cannot be read", "error=\"%s\"", err.message);
 			good = false;
 		}
-		again |= more && wants_page(all[i]);
+		again |= more && wants_page(one);
 		follower_unref(all[i]);
 	}
 	free(all);

@@ -230,6 +230,11 @@ static void *run(void *arg)
 
 /* ---- opening and closing ---- */
 
+static void wake_for_follower(void *arg)
+{
+	events_wake(arg);
+}
+
 int core_events_open(struct core *core, struct err *err)
 {
 	struct core_events *events = xcalloc(1, sizeof(*events));
@@ -238,9 +243,8 @@ int core_events_open(struct core *core, struct err *err)
 
 	events->core = core;
 	STAILQ_INIT(&events->posts);
-	TAILQ_INIT(&events->followers);
+	followers_init(&events->followers, wake_for_follower, events);
 	pthread_mutex_init(&events->lock, NULL);
-	pthread_mutex_init(&events->followers_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&events->wake, &attr);
@@ -274,7 +278,7 @@ void core_events_close(struct core *core)
 		post_free(post);
 	}
 	pthread_cond_destroy(&events->wake);
-	pthread_mutex_destroy(&events->followers_lock);
+	followers_clear(&events->followers);
 	pthread_mutex_destroy(&events->lock);
 	free(events);
 }

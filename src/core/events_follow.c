@@ -219,11 +219,10 @@ int core_events_page(struct core *core, const struct principal *who,
 
 /* ---- followers ---- */
 
-static void follower_unref(struct core_event_follower *follower)
+static void event_follower_free(struct follower *base)
 {
-	if (atomic_fetch_sub(&follower->refs, 1) != 1)
-		return;
-	pthread_mutex_destroy(&follower->lock);
+	struct core_event_follower *follower = (struct core_event_follower *)base;
+
 	key_scope_unref(follower->scope);
 	free(follower);
 }
@@ -237,22 +236,20 @@ static int load_bounds(struct core *core, const char *account_id, struct event_b
 	return r < 0 ? r : events_bounds(&txn, account_id, ret, err);
 }
 
+static bool is_of_the_account(const struct follower *one, const struct follower *other)
+{
+	return str_eq(((const struct core_event_follower *)one)->account_id,
+		      ((const struct core_event_follower *)other)->account_id);
+}
+
 static int add_follower(struct core_event_follower *follower, struct err *err)
 {
-	struct core_events *events = follower->events;
-	int64_t limit = events->core->limits.event_followers_per_account, n = 0;
-	const struct core_event_follower *other;
+	const int64_t limit = follower->events->core->limits.event_followers_per_account;
 
-	pthread_mutex_lock(&events->followers_lock);
-	TAILQ_FOREACH(other, &events->followers, link)
-		n += str_eq(other->account_id, follower->account_id);
-	if (n < limit)
-		TAILQ_INSERT_TAIL(&events->followers, follower, link);
-	pthread_mutex_unlock(&events->followers_lock);
-	if (n < limit)
+	if (followers_add(&follower->base, limit, is_of_the_account))
 		return 0;
 	err_code(err, -EDQUOT, "limit_reached",
-		 "%lld streams of events are open, the limit is %lld", (long long)n,
+		 "%lld streams of events are open, the limit is %lld", (long long)limit,
 		 (long long)limit);
 	err_hint(err, "close one that is not needed, then try again");
 	return -EDQUOT;
@@ -275,8 +272,8 @@ int core_events_follow(struct core *core, const struct principal *who,
 	if (r < 0)
 		return r;
 	follower = xcalloc(1, sizeof(*follower));
-	atomic_init(&follower->refs, 1);
-	pthread_mutex_init(&follower->lock, NULL);
+	*ret_cursor = cursor < 0 ? bounds.last_id : cursor;
+	follower_init(&follower->base, &core->events->followers, *ret_cursor, event_follower_free);
 	follower->events = core->events;
 	str_copy(follower->account_id, sizeof(follower->account_id), who->account_id);
 	follower->scope = key_scope_ref(who->scope);
@@ -285,11 +282,9 @@ int core_events_follow(struct core *core, const struct principal *who,
 	follower->types = types;
 	follower->sink = *sink;
 	follower->arg = arg;
-	follower->full = true;
-	follower->cursor = *ret_cursor = cursor < 0 ? bounds.last_id : cursor;
 	r = add_follower(follower, err);
 	if (r < 0)
-		follower_unref(follower);
+		follower_unref(&follower->base);
 	else
 		*ret = follower;
 	return r;
@@ -297,52 +292,16 @@ int core_events_follow(struct core *core, const struct principal *who,
 
 void core_event_follower_resume(struct core_event_follower *follower)
 {
-	bool was_full;
-
-	pthread_mutex_lock(&follower->lock);
-	was_full = follower->full;
-	follower->full = false;
-	pthread_mutex_unlock(&follower->lock);
-	if (was_full)
-		events_wake(follower->events);
+	follower_resume(&follower->base);
 }
 
 void core_event_follower_close(struct core_event_follower *follower)
 {
-	struct core_events *events;
-
-	if (!follower)
-		return;
-	events = follower->events;
-	pthread_mutex_lock(&events->followers_lock);
-	TAILQ_REMOVE(&events->followers, follower, link);
-	pthread_mutex_unlock(&events->followers_lock);
-	pthread_mutex_lock(&follower->lock);
-	follower->closed = true;
-	pthread_mutex_unlock(&follower->lock);
-	follower_unref(follower);
+	if (follower)
+		follower_close(&follower->base);
 }
 
 /* ---- serving: the events' thread, which alone moves cursors ---- */
-
-static struct core_event_follower **all_followers(struct core_events *events, size_t *ret_n)
-{
-	struct core_event_follower *follower, **all;
-	size_t n = 0;
-
-	pthread_mutex_lock(&events->followers_lock);
-	TAILQ_FOREACH(follower, &events->followers, link)
-		n++;
-	all = xcalloc(n + 1, sizeof(struct core_event_follower *));
-	n = 0;
-	TAILQ_FOREACH(follower, &events->followers, link) {
-		atomic_fetch_add(&follower->refs, 1);
-		all[n++] = follower;
-	}
-	pthread_mutex_unlock(&events->followers_lock);
-	*ret_n = n;
-	return all;
-}
 
 static bool wants(const struct core_event_follower *follower, const struct event_row *row)
 {
@@ -358,46 +317,38 @@ static bool wants(const struct core_event_follower *follower, const struct event
 	return is_for(core, scope, row);
 }
 
-static bool takes_more(struct core_event_follower *follower)
-{
-	bool takes;
-
-	pthread_mutex_lock(&follower->lock);
-	takes = !follower->closed && !follower->full;
-	pthread_mutex_unlock(&follower->lock);
-	return takes;
-}
-
 /* Rows up to upto_id, in so far as it wants and takes them. */
 static void hand_on(struct core_event_follower *follower, const struct core_event_gap *gap,
 		    const struct event_row *rows, size_t n, int64_t upto_id)
 {
-	pthread_mutex_lock(&follower->lock);
-	if (gap->to && !follower->closed && !follower->full) {
-		follower->full = !follower->sink.gap(follower->arg, gap);
-		follower->cursor = gap->to;
+	struct follower *base = &follower->base;
+
+	pthread_mutex_lock(&base->lock);
+	if (gap->to && follower_takes(base)) {
+		base->full = !follower->sink.gap(follower->arg, gap);
+		base->cursor = gap->to;
 	}
-	for (size_t i = 0; i < n && !follower->closed && !follower->full; i++) {
+	for (size_t i = 0; i < n && follower_takes(base); i++) {
 		const struct core_event event = event_of(&rows[i]);
 
-		follower->cursor = rows[i].id;
+		base->cursor = rows[i].id;
 		if (wants(follower, &rows[i]))
-			follower->full = !follower->sink.event(follower->arg, &event);
+			base->full = !follower->sink.event(follower->arg, &event);
 	}
-	if (!follower->full && follower->cursor < upto_id)
-		follower->cursor = upto_id;
-	pthread_mutex_unlock(&follower->lock);
+	if (!base->full && base->cursor < upto_id)
+		base->cursor = upto_id;
+	pthread_mutex_unlock(&base->lock);
 }
 
 /* Those from all[0] on that stand where it does, moved to the front. */
-static size_t gather(struct core_event_follower **all, size_t n)
+static size_t gather(struct follower **all, size_t n)
 {
 	size_t same = 1;
 
 	for (size_t i = 1; i < n; i++) {
-		struct core_event_follower *one = all[i];
+		struct follower *one = all[i];
 
-		if (one->cursor != all[0]->cursor || !str_eq(one->account_id, all[0]->account_id))
+		if (one->cursor != all[0]->cursor || !is_of_the_account(one, all[0]))
 			continue;
 		all[i] = all[same];
 		all[same++] = one;
@@ -406,14 +357,15 @@ static size_t gather(struct core_event_follower **all, size_t n)
 }
 
 /* One reading for a group. *ret_more: there is more for those that are not full. */
-static int serve_group(struct core_events *events, struct core_event_follower **group, size_t n,
+static int serve_group(struct core_events *events, struct follower **group, size_t n,
 		       bool *ret_more, struct err *err)
 {
-	const struct core_event_follower *first = group[0];
+	const struct core_event_follower *first = (const struct core_event_follower *)group[0];
+	const int64_t cursor = first->base.cursor;
 	const char *names[EVENT_TYPES + 1];
 	struct event_filter filter = {
 		.account_id = first->account_id,
-		.after_id = first->cursor,
+		.after_id = cursor,
 		.limit = EVENTS_PAGE,
 	};
 	struct event_bounds bounds = { 0 };
@@ -430,17 +382,17 @@ static int serve_group(struct core_events *events, struct core_event_follower **
 	r = read_page(events->core, &filter, &bounds, &rows, &n_rows, err);
 	if (r < 0)
 		return r;
-	gap = gap_after(first->cursor, &bounds);
+	gap = gap_after(cursor, &bounds);
 	*ret_more = n_rows == EVENTS_PAGE;
 	upto_id = *ret_more ? rows[n_rows - 1].id : bounds.last_id;
 	for (size_t i = 0; i < n; i++)
-		hand_on(group[i], &gap, rows, n_rows, upto_id);
+		hand_on((struct core_event_follower *)group[i], &gap, rows, n_rows, upto_id);
 	event_rows_free(rows, n_rows);
 	return 0;
 }
 
 /* All of them, once; those for which there is more stay in all, from the front on. */
-static bool serve_all(struct core_events *events, struct core_event_follower **all, size_t *n)
+static bool serve_all(struct core_events *events, struct follower **all, size_t *n)
 {
 	size_t left = 0, at = 0, i;
 	bool good = true;
@@ -452,11 +404,12 @@ static bool serve_all(struct core_events *events, struct core_event_follower **a
 
 		if (serve_group(events, all + at, group, &more, &err) < 0) {
 			log_warn("events cannot be read", "account=%s error=\"%s\"",
-				 all[at]->account_id, err.message);
+				 ((const struct core_event_follower *)all[at])->account_id,
+				 err.message);
 			good = false;
 		}
 		for (i = at; i < at + group; i++) {
-			if (more && takes_more(all[i]))
+			if (more && follower_takes_now(all[i]))
 				all[left++] = all[i];
 			else
 				follower_unref(all[i]);
@@ -470,11 +423,11 @@ static bool serve_all(struct core_events *events, struct core_event_follower **a
 bool events_serve(struct core_events *events)
 {
 	size_t n_all, n = 0;
-	struct core_event_follower **all = all_followers(events, &n_all);
+	struct follower **all = followers_all(&events->followers, &n_all);
 	bool good = true;
 
 	for (size_t i = 0; i < n_all; i++) {
-		if (takes_more(all[i]))
+		if (follower_takes_now(all[i]))
 			all[n++] = all[i];
 		else
 			follower_unref(all[i]);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "core/followers.h"
 #include "core/internal.h"
 
 #define EVENTS_PAGE 256 /* rows read at once for followers */
@@ -25,8 +26,7 @@ struct event_loss {
 };
 
 struct core_event_follower {
-	TAILQ_ENTRY(core_event_follower) link;
-	atomic_uint refs; /* one of the owner, one of the thread while it looks */
+	struct follower base;
 	struct core_events *events;
 	char account_id[ACCOUNT_ID_SIZE];
 	char sandbox_id[SANDBOX_ID_SIZE]; /* "": any */
@@ -34,11 +34,6 @@ struct core_event_follower {
 	struct key_scope *scope;	  /* of who follows; a reference */
 	struct core_event_sink sink;
 	void *arg;
-
-	pthread_mutex_t lock; /* held while the sink is called */
-	bool closed;
-	bool full;	/* it takes no more, until it is resumed */
-	int64_t cursor; /* of the last event that it has had, or that is not for it */
 };
 
 struct core_events {
@@ -57,8 +52,7 @@ struct core_events {
 	struct event_loss losses[16];
 	size_t n_losses;
 
-	pthread_mutex_t followers_lock;
-	TAILQ_HEAD(, core_event_follower) followers;
+	struct followers followers;
 };
 
 /* Any thread. The events' thread looks at what is new for followers. */

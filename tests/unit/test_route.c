@@ -259,14 +259,10 @@ static void test_problem(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_allow),
-		cmocka_unit_test(test_two_steps),
-		cmocka_unit_test(test_every_op_has_its_route),
-		cmocka_unit_test(test_hosts),
-		cmocka_unit_test(test_origins),
-		cmocka_unit_test(test_unescape),
-		cmocka_unit_test(test_statuses),
+		cmocka_unit_test(test_routes),	  cmocka_unit_test(test_allow),
+		cmocka_unit_test(test_two_steps), cmocka_unit_test(test_every_op_has_its_route),
+		cmocka_unit_test(test_hosts),	  cmocka_unit_test(test_origins),
+		cmocka_unit_test(test_unescape),  cmocka_unit_test(test_statuses),
 		cmocka_unit_test(test_problem),
 	};
 
