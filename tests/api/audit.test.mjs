@@ -298,12 +298,15 @@ describe('reading', () => {
 
 	test('filters agree with what records say', async () => {
 		const all = await records();
+		const newest = all.at(-1).seq; // what is written meanwhile is in no one's expectation
 
 		for (const name of ['operation', 'result', 'key_id', 'request_id', 'sandbox_id'])
 			for (const value of new Set(all.map((record) => record[name]).filter(Boolean))) {
 				const expected = all.filter((record) => record[name] === value).map(({ seq }) => seq);
 
-				assert.deepEqual((await records(`&${name}=${encodeURIComponent(value)}`)).map(({ seq }) => seq), expected);
+				const found = (await records(`&${name}=${encodeURIComponent(value)}`)).map(({ seq }) => seq);
+
+				assert.deepEqual(found.filter((seq) => seq <= newest), expected);
 			}
 	});
 
