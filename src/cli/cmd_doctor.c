@@ -159,7 +159,7 @@ static void append_check(struct buf *out, const json_t *check)
 	const char *level =
 		json_get_str(check, "level", json_get_bool(check, "ok", false) ? "ok" : "missing");
 	const char *fix = json_get_str(check, "fix", NULL);
-	size_t at = 0, line = out->len;
+	size_t at = 0, line;
 
 	while (at + 1 < ARRAY_SIZE(levels) && !str_eq(levels[at].level, level))
 		at++;

@@ -62,8 +62,8 @@ struct core_config {
 int core_new(const struct core_config *config, struct core **ret, struct err *err);
 /* [worker] Reconciles store, records, processes, cgroups and files. Logs what it did. */
 int core_recover(struct core *core, struct err *err);
-/* [worker] Ends every sandbox but the paused ones, for uninstalling, after core_recover. -EAGAIN: not
- * all of them; the log names each. */
+/* [worker] Ends every sandbox but the paused ones, for uninstalling, after core_recover. -EAGAIN:
+ * not all of them; the log names each. */
 int core_end_running(struct core *core, size_t *ret_n, struct err *err);
 /* [worker] Removes what the kernel has of the network (taps, programs, routes, masquerade), for
  * uninstalling; nothing but core_free may follow. "network_in_use" while sandboxes run. */

@@ -18,7 +18,7 @@ static void texts(void **state)
 		"7 () " TAIL,
 	};
 	static const char *const bad[] = {
-		"", "7 skerryd " TAIL, "7 (skerryd)", "7 (skerryd) S 1 7 7", "7 (skerryd) S x",
+		"", ("7 skerryd " TAIL), "7 (skerryd)", "7 (skerryd) S 1 7 7", "7 (skerryd) S x",
 	};
 	struct process_stat stat;
 
