@@ -26,6 +26,9 @@ int dir_make(const char *path, mode_t mode); /* mkdir -p; an existing one is fin
 /* Removes a tree without following links and without entering mount points (-EBUSY or -EXDEV, after
  * the rest is gone); a path that is not there is success. */
 int tree_remove(const char *path);
+int tree_remove_at(int dir_fd, const char *name); /* one name of a directory, not "." or ".." */
+/* Removes what is in the directory, and keeps it. */
+int tree_empty(int dir_fd);
 /* Copies src to dst (created with mode, must not exist): FICLONE where the file system has it, else
  * the allocated extents (SEEK_DATA). The size is kept, holes stay holes. */
 int file_copy_sparse(const char *src, const char *dst, mode_t mode);

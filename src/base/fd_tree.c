@@ -113,9 +113,20 @@ static int remove_entry(struct removal *removal, int dir_fd, const char *name, u
 	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-static int remove_top(int parent_fd, const char *name)
+int tree_empty(int dir_fd)
 {
-	struct removal removal = { 0 };
+	struct removal removal = { .top_fd = dir_fd };
+	int r;
+
+	do {
+		removal.again = false;
+		r = remove_entries(&removal, dir_fd, 0);
+	} while (r == 0 && removal.again);
+	return r;
+}
+
+int tree_remove_at(int parent_fd, const char *name)
+{
 	_cleanup_close_ int top_fd = open_dir_beneath(parent_fd, name);
 	int r;
 
@@ -125,11 +136,7 @@ static int remove_top(int parent_fd, const char *name)
 		return unlinkat(parent_fd, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 	if (top_fd < 0)
 		return top_fd;
-	removal.top_fd = top_fd;
-	do {
-		removal.again = false;
-		r = remove_entries(&removal, top_fd, 0);
-	} while (r == 0 && removal.again);
+	r = tree_empty(top_fd);
 	if (r < 0)
 		return r;
 	return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
@@ -156,5 +163,5 @@ int tree_remove(const char *path)
 	parent_fd = open(slash ? (*copy ? copy : "/") : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (parent_fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	return remove_top(parent_fd, name);
+	return tree_remove_at(parent_fd, name);
 }

@@ -2,6 +2,12 @@
  * Trees of files into archives and out of them. Both work below one directory and never leave it:
  * packing follows no link, unpacking no link that leads out, whatever the archive says.
  *
+ * A layer of a container image is an archive too, with rules of its own: what it replaces may be of
+ * another kind, names may begin with a slash, links are followed as the image itself would (its
+ * root is "/"), and names that begin with ".wh." remove what lower layers put there. These removals
+ * are about lower layers alone, wherever in the archive they stand: a layer that is not the lowest
+ * is fed twice, to take away first and to put there then.
+ *
  * Errors are errnos of the file that failed, but for -EBADMSG (an archive that is malformed, or not
  * acceptable) and -ESTALE (a file that changed while it was packed).
  */
@@ -23,9 +29,17 @@ int tar_pack(int dir_fd, tar_write_fn write, void *arg, struct err *err);
 
 struct tar_unpack;
 
+enum tar_layer {
+	TAR_NO_LAYER,
+	TAR_LAYER_REMOVALS, /* only what takes away from lower layers */
+	TAR_LAYER_CONTENT,  /* only the rest */
+};
+
 struct tar_unpack_options {
 	bool owners;  /* as the archive has them, and with set-uid bits; else the process's own */
 	bool durable; /* on the disk when it is finished */
+	enum tar_layer layer;
+	uint64_t entries_max, bytes_max; /* 0: none. More is -EFBIG, before it is written */
 };
 
 struct tar_unpacked {

@@ -25,7 +25,13 @@
 #include "base/str.h"
 #include "tar/tar_format.h"
 
-#define DIRS_BYTES_MAX (16u << 20) /* of what is remembered of directories */
+#define DIRS_BYTES_MAX (32u << 20) /* of what is remembered of directories */
+
+/* Names of layers: .wh.NAME takes NAME away, .wh..wh..opq all that its directory held. Others that
+ * begin with .wh..wh. are notes of a driver that nobody has to understand. */
+#define WHITEOUT      ".wh."
+#define WHITEOUT_NOTE ".wh..wh."
+#define OPAQUE	      ".wh..wh..opq"
 
 struct unpack_dir {
 	struct unpack_dir *next; /* made later, set earlier */
@@ -98,29 +104,31 @@ static int unacceptable(const struct tar_entry *e, const char *what, struct err 
 
 /* ---- directories ---- */
 
-static int open_beneath(int top_fd, const char *path, uint64_t resolve)
+/* A link that leads up or to "/" leads out, but in a layer: there it leads to the image's root. */
+static int open_beneath(const struct tar_unpack *u, const char *path, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve,
+		.resolve = (u->options.layer ? RESOLVE_IN_ROOT : RESOLVE_BENEATH) |
+			   RESOLVE_NO_MAGICLINKS | resolve,
 	};
 	long fd;
 
 	do {
-		fd = syscall(SYS_openat2, top_fd, *path ? path : ".", &how, sizeof(how));
+		fd = syscall(SYS_openat2, u->top_fd, *path ? path : ".", &how, sizeof(how));
 	} while (fd < 0 && (errno == EINTR || errno == EAGAIN));
 	return fd < 0 ? -errno : (int)fd;
 }
 
 /* Opens a directory below the top, and makes what is missing of it. */
-static int open_making(int top_fd, const char *path)
+static int open_making(const struct tar_unpack *u, const char *path)
 {
 	_cleanup_buf_ struct buf so_far = BUF_INIT;
-	int fd = open_beneath(top_fd, path, 0);
+	int fd = open_beneath(u, path, 0);
 
 	while (fd == -ENOENT && *path) {
 		size_t part = strcspn(path, "/");
-		_cleanup_close_ int parent = open_beneath(top_fd, buf_str(&so_far), 0);
+		_cleanup_close_ int parent = open_beneath(u, buf_str(&so_far), 0);
 		char name[256];
 
 		if (parent < 0)
@@ -135,9 +143,16 @@ static int open_making(int top_fd, const char *path)
 		buf_append_char(&so_far, '/');
 		path += part + (path[part] == '/' ? 1 : 0);
 		if (!*path)
-			fd = open_beneath(top_fd, buf_str(&so_far), 0);
+			fd = open_beneath(u, buf_str(&so_far), 0);
 	}
 	return fd;
+}
+
+static void forget_parent(struct tar_unpack *u)
+{
+	cleanup_closep(&u->parent_fd);
+	u->parent_fd = -1;
+	buf_reset(&u->parent_path);
 }
 
 /* Makes parent_fd and name those of path, which is not the top. */
@@ -151,11 +166,10 @@ static int enter_parent(struct tar_unpack *u, struct err *err)
 	if (u->parent_fd >= 0 && u->parent_path.len == len &&
 	    memcmp(buf_str(&u->parent_path), u->path.data, len) == 0)
 		return 0;
-	cleanup_closep(&u->parent_fd);
-	u->parent_fd = -1;
-	buf_reset(&u->parent_path);
+	forget_parent(u);
 	buf_append(&u->parent_path, u->path.data, len);
-	fd = open_making(u->top_fd, buf_str(&u->parent_path));
+	fd = u->options.layer == TAR_LAYER_REMOVALS ? open_beneath(u, buf_str(&u->parent_path), 0)
+						    : open_making(u, buf_str(&u->parent_path));
 	if (fd < 0)
 		return fail(u, fd, err);
 	u->parent_fd = fd;
@@ -178,12 +192,33 @@ static void remember_dir(struct tar_unpack *u, const struct tar_entry *e)
 	u->dirs_bytes += sizeof(*dir) + u->path.len + 1;
 }
 
+/* In a layer, what comes may be of another kind than what is there: a directory in place of
+ * anything else, and anything else in place of a directory with all that is in it. */
+static int clear_place(struct tar_unpack *u, bool for_dir, struct err *err)
+{
+	struct stat st;
+	int r;
+
+	if (!u->options.layer || fstatat(u->parent_fd, u->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISDIR(st.st_mode) == !for_dir)
+		return 0;
+	if (for_dir)
+		r = unlinkat(u->parent_fd, u->name, 0) < 0 ? -errno : 0;
+	else
+		r = tree_remove_at(u->parent_fd, u->name);
+	return r < 0 ? fail(u, r, err) : 0;
+}
+
 static int make_dir(struct tar_unpack *u, const struct tar_entry *e, struct err *err)
 {
 	struct stat st;
+	int r;
 
 	if (u->dirs_bytes > DIRS_BYTES_MAX)
 		return unacceptable(e, "too many directories", err);
+	r = clear_place(u, true, err);
+	if (r < 0)
+		return r;
 	if (mkdirat(u->parent_fd, u->name, 0700) < 0) {
 		if (errno != EEXIST)
 			return fail(u, -errno, err);
@@ -205,7 +240,7 @@ static int dress_dirs(struct tar_unpack *u, struct err *err)
 {
 	for (const struct unpack_dir *dir = u->dirs; dir; dir = dir->next) {
 		const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, dir->mtime };
-		_cleanup_close_ int fd = open_beneath(u->top_fd, dir->path, RESOLVE_NO_SYMLINKS);
+		_cleanup_close_ int fd = open_beneath(u, dir->path, RESOLVE_NO_SYMLINKS);
 
 		if (fd < 0)
 			continue;
@@ -274,16 +309,18 @@ static int make_hard_link(struct tar_unpack *u, const struct tar_entry *e, struc
 {
 	_cleanup_buf_ struct buf target = BUF_INIT, dir = BUF_INIT;
 	_cleanup_close_ int fd = -1;
+	size_t slashes = u->options.layer ? strspn(buf_str(&e->link), "/") : 0;
 	char made[ASIDE_NAME_SIZE];
 	const char *slash;
 	size_t len;
 
-	if (tar_path_clean(buf_str(&e->link), e->link.len, &target) < 0 || target.len == 0)
+	if (tar_path_clean(buf_str(&e->link) + slashes, e->link.len - slashes, &target) < 0 ||
+	    target.len == 0)
 		return unacceptable(e, "a hard link that leads out of it", err);
 	slash = strrchr(target.data, '/');
 	len = slash ? (size_t)(slash - target.data) : 0;
 	buf_append(&dir, target.data, len);
-	fd = open_beneath(u->top_fd, buf_str(&dir), 0);
+	fd = open_beneath(u, buf_str(&dir), 0);
 	if (fd < 0)
 		return fail(u, fd, err);
 	aside_name(made);
@@ -292,22 +329,108 @@ static int make_hard_link(struct tar_unpack *u, const struct tar_entry *e, struc
 	return take_place(u, made, err);
 }
 
+/* ---- layers ---- */
+
+/* A sandbox mounts its own over these: what a layer has there is never seen. */
+static bool is_mounted_over(const char *path)
+{
+	static const char *const tops[] = { "dev/", "proc/", "run/", "sys/" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(tops); i++)
+		if (str_starts(path, tops[i]))
+			return true;
+	return false;
+}
+
+/* What a name that begins with .wh. takes away; "" is all of its directory, NULL nothing. */
+static int read_removal(const char *name, const struct tar_entry *e, const char **ret_victim,
+			struct err *err)
+{
+	const char *victim = name + strlen(WHITEOUT);
+
+	if (str_eq(name, OPAQUE))
+		victim = "";
+	else if (str_starts(name, WHITEOUT_NOTE))
+		victim = NULL;
+	else if (*victim == '\0' || str_eq(victim, ".") || str_eq(victim, ".."))
+		return unacceptable(e, "a removal of what is no name", err);
+	*ret_victim = victim;
+	return 0;
+}
+
+/* What is not there need not go. */
+static int remove_lower(struct tar_unpack *u, const char *victim, struct err *err)
+{
+	struct err why = ERR_INIT;
+	int r = enter_parent(u, &why);
+
+	if (r == 0)
+		r = *victim ? tree_remove_at(u->parent_fd, victim) : tree_empty(u->parent_fd);
+	/* What was taken away may be a directory that later names lead through. */
+	forget_parent(u);
+	if (r == -ENOENT || r == -ENOTDIR)
+		return 0;
+	if (why.num < 0 && err)
+		*err = why;
+	return why.num < 0 || r == 0 ? r : fail(u, r, err);
+}
+
+/* 1: the entry has been dealt with; 0: it is to be made as any other. */
+static int take_layer_entry(struct tar_unpack *u, const struct tar_entry *e, struct err *err)
+{
+	const char *path = buf_str(&u->path), *slash = strrchr(path, '/'), *victim;
+	const char *name = slash ? slash + 1 : path;
+	int r;
+
+	if (!str_starts(name, WHITEOUT))
+		return u->options.layer == TAR_LAYER_REMOVALS ||
+		       (e->type == TAR_OTHER && is_mounted_over(path));
+	r = read_removal(name, e, &victim, err);
+	if (r == 0 && victim && u->options.layer == TAR_LAYER_REMOVALS)
+		r = remove_lower(u, victim, err);
+	return r < 0 ? r : 1;
+}
+
+static int count(struct tar_unpack *u, const struct tar_entry *e, struct err *err)
+{
+	const struct tar_unpack_options *o = &u->options;
+
+	if (o->entries_max && u->done.entries >= o->entries_max)
+		return err_set(err, -EFBIG, "the archive has more than %llu entries",
+			       (unsigned long long)o->entries_max);
+	if (o->bytes_max && e->size > o->bytes_max - u->done.bytes)
+		return err_set(err, -EFBIG,
+			       "the archive holds more than %llu bytes: '%.200s' has %llu",
+			       (unsigned long long)o->bytes_max, buf_str(&e->path),
+			       (unsigned long long)e->size);
+	u->done.entries += u->path.len > 0;
+	u->done.bytes += e->size;
+	return 0;
+}
+
 static int begin_entry(struct tar_unpack *u, struct err *err)
 {
 	const struct tar_entry *e = &u->reader.entry;
+	size_t slashes = u->options.layer ? strspn(buf_str(&e->path), "/") : 0;
 	int r;
 
 	buf_reset(&u->path);
-	if (tar_path_clean(buf_str(&e->path), e->path.len, &u->path) < 0)
+	if (tar_path_clean(buf_str(&e->path) + slashes, e->path.len - slashes, &u->path) < 0)
 		return unacceptable(e, "a name that leads out of it", err);
+	r = count(u, e, err);
+	if (r == 0 && u->options.layer)
+		r = take_layer_entry(u, e, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
 	if (e->type == TAR_OTHER)
 		return unacceptable(e, "what is no file, directory or link", err);
 	if (u->path.len == 0)
 		return e->type == TAR_DIRECTORY ? 0 : unacceptable(e, "a file without a name", err);
 	r = enter_parent(u, err);
+	if (r == 0 && e->type != TAR_DIRECTORY)
+		r = clear_place(u, false, err);
 	if (r < 0)
 		return r;
-	u->done.entries++;
 	switch (e->type) {
 	case TAR_FILE:
 		return begin_file(u, err);
@@ -327,9 +450,8 @@ static int begin_entry(struct tar_unpack *u, struct err *err)
 
 static int take_data(struct tar_unpack *u, const char *data, size_t len, struct err *err)
 {
-	int r = fd_write_all(u->aside.fd, data, len);
+	int r = u->aside.fd < 0 ? 0 : fd_write_all(u->aside.fd, data, len);
 
-	u->done.bytes += len;
 	return r < 0 ? fail(u, r, err) : 0;
 }
 

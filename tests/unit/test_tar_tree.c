@@ -72,10 +72,10 @@ static int collect(void *arg, const void *data, size_t len)
 	return 0;
 }
 
-static int unpack(const struct buf *archive, struct tar_unpacked *ret, struct err *err)
+static int unpack_as(const struct tar_unpack_options *options, const struct buf *archive,
+		     struct tar_unpacked *ret, struct err *err)
 {
-	const struct tar_unpack_options options = { .durable = false };
-	struct tar_unpack *u = tar_unpack_new(to_fd, &options);
+	struct tar_unpack *u = tar_unpack_new(to_fd, options);
 	int r = 0;
 
 	for (size_t at = 0; at < archive->len && r == 0; at += 1000)
@@ -85,6 +85,13 @@ static int unpack(const struct buf *archive, struct tar_unpacked *ret, struct er
 		r = tar_unpack_finish(u, ret, err);
 	tar_unpack_free(u);
 	return r;
+}
+
+static int unpack(const struct buf *archive, struct tar_unpacked *ret, struct err *err)
+{
+	const struct tar_unpack_options options = { .durable = false };
+
+	return unpack_as(&options, archive, ret, err);
 }
 
 static void a_tree_there_and_back(void **state)
@@ -244,32 +251,38 @@ static void links_within(void **state)
 	assert_file(to_fd, "without/directory/entries/f", "y");
 }
 
+/* An entry of a kind that is not written here. */
+static void put_kind(struct buf *archive, char flag, const char *path)
+{
+	size_t at = archive->len;
+	unsigned int sum = 0;
+	char *block;
+
+	put(archive, TAR_FILE, path, "", "");
+	block = archive->data + at;
+	block[156] = flag;
+	memset(block + 148, ' ', 8);
+	for (size_t i = 0; i < TAR_BLOCK; i++)
+		sum += (unsigned char)block[i];
+	snprintf(block + 148, 8, "%06o", sum);
+}
+
 static void what_is_no_file(void **state)
 {
-	char block[TAR_BLOCK];
 	static const char flags[] = "346SVZ";
 
 	for (const char *flag = flags; *flag; flag++) {
 		_cleanup_buf_ struct buf archive = BUF_INIT;
 		struct tar_unpacked done;
 		struct err err = ERR_INIT;
-		unsigned int sum = 0;
 
-		put(&archive, TAR_FILE, "node", "", "");
-		memcpy(block, archive.data, TAR_BLOCK);
-		block[156] = *flag;
-		memset(block + 148, ' ', 8);
-		for (size_t i = 0; i < TAR_BLOCK; i++)
-			sum += (unsigned char)block[i];
-		snprintf(block + 148, 8, "%06o", sum);
-		memcpy(archive.data, block, TAR_BLOCK);
+		put_kind(&archive, *flag, "node");
 		tar_put_end(&archive);
 		assert_int_equal(unpack(&archive, &done, &err), -EBADMSG);
 		assert_int_equal(faccessat(to_fd, "node", F_OK, 0), -1);
 	}
 }
 
-/* What was begun and did not end is not there; what was there stays. */
 static void archives_that_are_cut(void **state)
 {
 	_cleanup_buf_ struct buf archive = BUF_INIT;
@@ -297,6 +310,170 @@ static void an_archive_that_says_why_it_ends(void **state)
 	assert_non_null(strstr(err.message, "cannot read 'second'"));
 }
 
+/* ---- layers of images ---- */
+
+static int unpack_layer(const struct buf *archive, enum tar_layer what, struct err *err)
+{
+	const struct tar_unpack_options options = { .layer = what };
+	struct tar_unpacked done;
+
+	return unpack_as(&options, archive, &done, err);
+}
+
+/* Both passes, as a layer that lies over others has them. */
+static void lay_over(struct buf *archive)
+{
+	struct err err = ERR_INIT;
+
+	tar_put_end(archive);
+	if (unpack_layer(archive, TAR_LAYER_REMOVALS, &err) < 0 ||
+	    unpack_layer(archive, TAR_LAYER_CONTENT, &err) < 0)
+		fail_msg("%s", err.message);
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return fstatat(to_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void lower_layer(void)
+{
+	assert_int_equal(mkdirat(to_fd, "d", 0755), 0);
+	assert_int_equal(mkdirat(to_fd, "d/sub", 0755), 0);
+	make_file(to_fd, "d/a", "lower", 0644);
+	make_file(to_fd, "d/b", "lower", 0644);
+	make_file(to_fd, "d/sub/c", "lower", 0644);
+	make_file(to_fd, "file", "lower", 0644);
+}
+
+static void layers_take_away_what_is_below(void **state)
+{
+	_cleanup_buf_ struct buf one = BUF_INIT, all = BUF_INIT;
+
+	lower_layer();
+	put(&one, TAR_FILE, "d/.wh.a", "", "");
+	put(&one, TAR_FILE, "d/.wh.not-there", "", "");
+	put(&one, TAR_FILE, "not/there/.wh.x", "", "");
+	put(&one, TAR_FILE, "file/.wh.x", "", "");
+	put(&one, TAR_FILE, ".wh..wh.plnk", "", "");
+	lay_over(&one);
+	assert_false(is_there("d/a"));
+	assert_false(is_there("not"));
+	assert_false(is_there("d/.wh.a"));
+	assert_file(to_fd, "d/b", "lower");
+	/* What the layer itself puts there stays, before and after the mark. */
+	put(&all, TAR_FILE, "d/before", "", "upper");
+	put(&all, TAR_FILE, "d/.wh..wh..opq", "", "");
+	put(&all, TAR_FILE, "d/.wh.before", "", "");
+	put(&all, TAR_FILE, "d/sub/after", "", "upper");
+	lay_over(&all);
+	assert_file(to_fd, "d/before", "upper");
+	assert_file(to_fd, "d/sub/after", "upper");
+	assert_false(is_there("d/b"));
+	assert_false(is_there("d/sub/c"));
+}
+
+static void layers_change_what_a_name_is(void **state)
+{
+	_cleanup_buf_ struct buf archive = BUF_INIT;
+
+	lower_layer();
+	assert_int_equal(symlinkat("d", to_fd, "link"), 0);
+	put(&archive, TAR_FILE, "d", "", "a file now");
+	put(&archive, TAR_DIRECTORY, "file/", "", "");
+	put(&archive, TAR_FILE, "file/in", "", "in it");
+	put(&archive, TAR_DIRECTORY, "link/", "", "");
+	lay_over(&archive);
+	assert_file(to_fd, "d", "a file now");
+	assert_file(to_fd, "file/in", "in it");
+	assert_int_equal(mode_of(to_fd, "link"), 0755);
+}
+
+/* The image's root is where its links begin. */
+static void links_of_layers_stay_in_the_image(void **state)
+{
+	_cleanup_buf_ struct buf archive = BUF_INIT;
+	struct err err = ERR_INIT;
+
+	put(&archive, TAR_DIRECTORY, "etc/", "", "");
+	put(&archive, TAR_SYMLINK, "abs", "/etc", "");
+	put(&archive, TAR_SYMLINK, "up", "../../../../etc", "");
+	put(&archive, TAR_FILE, "abs/skerry-test-one", "", "1");
+	put(&archive, TAR_FILE, "up/skerry-test-two", "", "2");
+	put(&archive, TAR_FILE, "/etc/skerry-test-three", "", "3");
+	put(&archive, TAR_HARD_LINK, "hard", "/abs/skerry-test-one", "");
+	tar_put_end(&archive);
+	if (unpack_layer(&archive, TAR_LAYER_CONTENT, &err) < 0)
+		fail_msg("%s", err.message);
+	assert_file(to_fd, "etc/skerry-test-one", "1");
+	assert_file(to_fd, "etc/skerry-test-two", "2");
+	assert_file(to_fd, "etc/skerry-test-three", "3");
+	assert_file(to_fd, "hard", "1");
+	assert_int_equal(access("/etc/skerry-test-one", F_OK), -1);
+	assert_int_equal(access("/etc/skerry-test-two", F_OK), -1);
+	assert_int_equal(access("/etc/skerry-test-three", F_OK), -1);
+}
+
+static void layers_that_are_refused(void **state)
+{
+	const struct {
+		enum tar_type type;
+		const char *path, *link;
+	} bad[] = {
+		{ TAR_FILE, ".wh.", "" },	   { TAR_FILE, ".wh..", "" },
+		{ TAR_FILE, "d/.wh...", "" },	   { TAR_FILE, "a/../../b", "" },
+		{ TAR_HARD_LINK, "x", "../file" }, { TAR_HARD_LINK, "x", "/etc/passwd" },
+		{ TAR_OTHER, "etc/disk", "" },	   { TAR_OTHER, "devil", "" },
+	};
+
+	lower_layer();
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		_cleanup_buf_ struct buf archive = BUF_INIT;
+
+		if (bad[i].type == TAR_OTHER)
+			put_kind(&archive, '4', bad[i].path);
+		else
+			put(&archive, bad[i].type, bad[i].path, bad[i].link, "");
+		tar_put_end(&archive);
+		assert_true(unpack_layer(&archive, TAR_LAYER_CONTENT, NULL) < 0);
+	}
+	assert_true(is_there("d/sub/c"));
+	assert_true(is_there("file"));
+}
+
+static void what_a_sandbox_mounts_over_is_left_out(void **state)
+{
+	_cleanup_buf_ struct buf archive = BUF_INIT;
+
+	put_kind(&archive, '3', "dev/console");
+	put_kind(&archive, '6', "run/initctl");
+	tar_put_end(&archive);
+	assert_int_equal(unpack_layer(&archive, TAR_LAYER_CONTENT, NULL), 0);
+	assert_false(is_there("dev/console"));
+}
+
+static void limits_hold_before_anything_is_written(void **state)
+{
+	const struct tar_unpack_options few = { .entries_max = 2 }, small = { .bytes_max = 10 };
+	_cleanup_buf_ struct buf three = BUF_INIT, large = BUF_INIT;
+	struct tar_unpacked done;
+	struct err err = ERR_INIT;
+
+	put(&three, TAR_FILE, "one", "", "1");
+	put(&three, TAR_FILE, "two", "", "2");
+	put(&three, TAR_FILE, "three", "", "3");
+	assert_int_equal(unpack_as(&few, &three, &done, &err), -EFBIG);
+	assert_non_null(strstr(err.message, "more than 2 entries"));
+	assert_false(is_there("three"));
+	put(&large, TAR_FILE, "six", "", "123456");
+	put(&large, TAR_FILE, "five", "", "12345");
+	assert_int_equal(unpack_as(&small, &large, &done, &err), -EFBIG);
+	assert_non_null(strstr(err.message, "more than 10 bytes"));
+	assert_false(is_there("five"));
+}
+
 #define TREE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -309,6 +486,12 @@ int main(void)
 		TREE_TEST(what_is_no_file),
 		TREE_TEST(archives_that_are_cut),
 		TREE_TEST(an_archive_that_says_why_it_ends),
+		TREE_TEST(layers_take_away_what_is_below),
+		TREE_TEST(layers_change_what_a_name_is),
+		TREE_TEST(links_of_layers_stay_in_the_image),
+		TREE_TEST(layers_that_are_refused),
+		TREE_TEST(what_a_sandbox_mounts_over_is_left_out),
+		TREE_TEST(limits_hold_before_anything_is_written),
 	};
 
 	umask(022);
