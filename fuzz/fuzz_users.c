@@ -16,6 +16,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	gid_t groups[4];
 	struct user u;
 
+	if (user_resolve(text, passwd_len, nul ? nul + 1 : NULL, nul ? size - passwd_len - 1 : 0,
+			 "7:me", &u) == 0) {
+		assert(u.home[0] == '/' && u.shell[0] == '/');
+		assert(u.uid == 7 && u.gid != (gid_t)-1);
+	}
 	if (user_find(text, passwd_len, "me", &u) < 0)
 		return 0;
 	assert(strcmp(u.name, "me") == 0);

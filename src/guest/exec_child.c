@@ -33,6 +33,7 @@
 #include "guest/users.h"
 
 #define DEFAULT_USER	"sandbox"
+#define NOGROUP		65534
 #define PATH_DEFAULT	"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define OPEN_FILES_SOFT 1024
 #define OPEN_FILES_HARD 524288
@@ -102,11 +103,12 @@ static void reset_limits(void)
 
 /* ---- who ---- */
 
+/* An image need not have them: root and numbers are understood without. */
 static void read_etc(const char *path, struct buf *out)
 {
 	int r = file_read(path, USERS_FILE_MAX, out);
 
-	if (r < 0)
+	if (r < 0 && r != -ENOENT)
 		fail(PROTO_FAIL_USER, "cannot read %s: %s", path, strerrordesc_np(-r));
 }
 
@@ -126,8 +128,9 @@ static void own_streams(const struct user *user)
 	}
 }
 
-/* By number: any name may stand for root. */
-static void confine(const char *name, const struct user *user)
+/* By number: any name may stand for root. A user that is only a number has root's group otherwise.
+ */
+static void confine(const char *name, struct user *user)
 {
 	if (user->uid == 0)
 		fail(PROTO_FAIL_DENIED,
@@ -136,6 +139,8 @@ static void confine(const char *name, const struct user *user)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		fail(PROTO_FAIL_RESOURCES, "cannot keep the command from becoming root: %s",
 		     strerrordesc_np(errno));
+	if (user->gid == 0)
+		user->gid = NOGROUP;
 }
 
 static void become_user(const char *name, bool confined, struct user *user, struct buf *passwd,
@@ -143,13 +148,16 @@ static void become_user(const char *name, bool confined, struct user *user, stru
 {
 	gid_t groups[USER_GROUPS_MAX];
 	size_t n;
+	int r;
 
 	read_etc("/etc/passwd", passwd);
-	if (user_find(buf_str(passwd), passwd->len, name, user) < 0)
-		fail(PROTO_FAIL_USER, "user '%s' does not exist in the sandbox", name);
+	read_etc("/etc/group", group);
+	r = user_resolve(buf_str(passwd), passwd->len, buf_str(group), group->len, name, user);
+	if (r < 0)
+		fail(PROTO_FAIL_USER, "%s '%s' does not exist in the sandbox",
+		     r == -ESRCH ? "the group of user" : "user", name);
 	if (confined)
 		confine(name, user);
-	read_etc("/etc/group", group);
 	n = user_groups(buf_str(group), group->len, user, groups, USER_GROUPS_MAX);
 	own_streams(user);
 	if (setgroups(n, groups) < 0 || setresgid(user->gid, user->gid, user->gid) < 0 ||

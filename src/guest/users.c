@@ -82,23 +82,102 @@ static bool next_line(const char **text, size_t *left, struct field *ret)
 	return true;
 }
 
+/* The user of a line of passwd; false when it makes no sense. */
+static bool take_user(const struct field f[FIELDS_MAX], struct user *ret)
+{
+	struct user u;
+
+	if (!field_copy(f[0], u.name, sizeof(u.name)) || !field_id(f[2], &u.uid) ||
+	    !field_id(f[3], &u.gid) || !field_path(f[5], u.home, sizeof(u.home), "/") ||
+	    !field_path(f[6], u.shell, sizeof(u.shell), "/bin/sh"))
+		return false;
+	*ret = u;
+	return true;
+}
+
 int user_find(const char *passwd, size_t len, const char *name, struct user *ret)
 {
 	struct field line, f[FIELDS_MAX];
 
 	while (next_line(&passwd, &len, &line)) {
-		struct user u;
-
 		if (split(line.data, line.len, f) < 7 || f[0].len == 0 || !field_is(f[0], name))
 			continue;
-		if (!field_copy(f[0], u.name, sizeof(u.name)) || !field_id(f[2], &u.uid) ||
-		    !field_id(f[3], &u.gid) || !field_path(f[5], u.home, sizeof(u.home), "/") ||
-		    !field_path(f[6], u.shell, sizeof(u.shell), "/bin/sh"))
+		if (take_user(f, ret))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+static int user_find_number(const char *passwd, size_t len, uint32_t uid, struct user *ret)
+{
+	struct field line, f[FIELDS_MAX];
+	struct user u;
+
+	while (next_line(&passwd, &len, &line)) {
+		if (split(line.data, line.len, f) < 7 || f[0].len == 0 || !take_user(f, &u) ||
+		    u.uid != uid)
 			continue;
 		*ret = u;
 		return 0;
 	}
 	return -ENOENT;
+}
+
+static int group_find(const char *group, size_t len, struct field name, gid_t *ret)
+{
+	struct field line, f[FIELDS_MAX];
+	char text[USER_NAME_MAX];
+
+	if (name.len == 0 || !field_copy(name, text, sizeof(text)))
+		return -ESRCH;
+	while (next_line(&group, &len, &line)) {
+		if (split(line.data, line.len, f) >= 3 && field_is(f[0], text) &&
+		    field_id(f[2], ret))
+			return 0;
+	}
+	return field_id(name, ret) ? 0 : -ESRCH;
+}
+
+/* Of nobody's line: a number that the image uses, or the root that every system has. */
+static int user_without_line(const char *name, struct user *ret)
+{
+	struct field f = { name, strlen(name) };
+	struct user u = { 0 };
+	bool root = str_eq(name, "root");
+	uint32_t uid = 0;
+
+	if ((!root && !field_id(f, &uid)) || !str_copy(u.name, sizeof(u.name), name))
+		return -ENOENT;
+	u.uid = uid;
+	str_copy(u.home, sizeof(u.home), root ? "/root" : "/");
+	str_copy(u.shell, sizeof(u.shell), "/bin/sh");
+	*ret = u;
+	return 0;
+}
+
+int user_resolve(const char *passwd, size_t passwd_len, const char *group, size_t group_len,
+		 const char *spec, struct user *ret)
+{
+	const char *colon = strchr(spec, ':');
+	size_t len = colon ? (size_t)(colon - spec) : strlen(spec);
+	char name[USER_NAME_MAX];
+	struct user u;
+	uint32_t uid;
+	int r;
+
+	if (len == 0 || !field_copy((struct field){ spec, len }, name, sizeof(name)))
+		return -ENOENT;
+	r = user_find(passwd, passwd_len, name, &u);
+	if (r < 0 && field_id((struct field){ spec, len }, &uid))
+		r = user_find_number(passwd, passwd_len, uid, &u);
+	if (r < 0)
+		r = user_without_line(name, &u);
+	if (r == 0 && colon)
+		r = group_find(group, group_len, (struct field){ colon + 1, strlen(colon + 1) },
+			       &u.gid);
+	if (r == 0)
+		*ret = u;
+	return r;
 }
 
 static bool lists_member(struct field members, const char *name)

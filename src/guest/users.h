@@ -23,6 +23,12 @@ struct user {
 
 /* The first line of that name; 0 or -ENOENT. */
 int user_find(const char *passwd, size_t len, const char *name, struct user *ret);
+/* Who "NAME", "UID" or either with ":GROUP" is, as container images say it: a name of passwd, else
+ * a number, which need not be in it (its group is 0 then, its home "/"); GROUP is a name of group
+ * or a number, and takes the place of the user's own. root is there also when passwd does not say
+ * so. -ENOENT: no such user; -ESRCH: no such group. */
+int user_resolve(const char *passwd, size_t passwd_len, const char *group, size_t group_len,
+		 const char *spec, struct user *ret);
 /* The primary group and every group that names the user, without repetition; at most max (>= 1),
  * the rest is left out. Returns how many. */
 size_t user_groups(const char *group, size_t len, const struct user *user, gid_t *out, size_t max);

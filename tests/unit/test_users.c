@@ -71,6 +71,50 @@ static void test_groups(void **state)
 	assert_int_equal(user_groups("", 0, &u, out, 8), 1);
 }
 
+static int resolve(const char *spec, struct user *u)
+{
+	const char *passwd = "app:x:1234:1235::/srv:/bin/ash\n77:x:5:6::/odd:\n";
+	const char *group = "staff:x:50:\n7:x:70:\n";
+
+	return user_resolve(passwd, strlen(passwd), group, strlen(group), spec, u);
+}
+
+/* As container images name users. */
+static void test_resolve(void **state)
+{
+	const char *const nobody[] = { "", ":", ":50", "nobody", "-1", "1.5", "4294967295", " 1" };
+	const struct {
+		const char *spec;
+		uid_t uid;
+		gid_t gid;
+		const char *home;
+	} good[] = {
+		{ "app", 1234, 1235, "/srv" },
+		{ "1234", 1234, 1235, "/srv" },
+		{ "app:staff", 1234, 50, "/srv" },
+		{ "app:7", 1234, 70, "/srv" },
+		{ "app:8", 1234, 8, "/srv" },
+		{ "42", 42, 0, "/" },
+		{ "42:43", 42, 43, "/" },
+		{ "root", 0, 0, "/root" },
+		{ "0", 0, 0, "/" },
+		{ "77", 5, 6, "/odd" },
+	};
+	struct user u;
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_int_equal(resolve(good[i].spec, &u), 0);
+		assert_int_equal(u.uid, good[i].uid);
+		assert_int_equal(u.gid, good[i].gid);
+		assert_string_equal(u.home, good[i].home);
+	}
+	for (size_t i = 0; i < sizeof(nobody) / sizeof(*nobody); i++)
+		assert_int_equal(resolve(nobody[i], &u), -ENOENT);
+	assert_int_equal(resolve("app:nowhere", &u), -ESRCH);
+	assert_int_equal(resolve("app:", &u), -ESRCH);
+	assert_int_equal(user_resolve(NULL, 0, NULL, 0, "root", &u), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -78,6 +122,7 @@ int main(void)
 		cmocka_unit_test(test_lines_that_make_no_sense_are_skipped),
 		cmocka_unit_test(test_long_and_binary_fields),
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_resolve),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
