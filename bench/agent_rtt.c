@@ -341,7 +341,7 @@ static int do_template(struct bench *bench, struct err *err)
 	if (r < 0)
 		return r;
 	assert(machine);
-	r = warm_up(bench->loop, machine->agent, err);
+	r = warm_up(bench->loop, machine->agent, NULL, err);
 	if (r < 0)
 		return r;
 	usleep(SETTLE_US);

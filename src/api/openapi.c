@@ -131,6 +131,7 @@ static json_t *example_of(const struct op *op)
 		{ "exec_input", "{\"data\":\"yes\\n\",\"close\":true}" },
 		{ "exec_signal", "{\"signal\":\"SIGINT\"}" },
 		{ "build_image", "{\"name\":\"base\"}" },
+		{ "import_image", "{\"source\":\"docker://docker.io/library/alpine:3.20\"}" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(examples); i++) {

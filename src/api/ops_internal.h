@@ -74,6 +74,7 @@ int op_list_terminals(struct op_call *call, struct err *err);
 int op_end_terminal(struct op_call *call, struct err *err);
 int op_list_images(struct op_call *call, struct err *err);
 int op_build_image(struct op_call *call, struct err *err);
+int op_import_image(struct op_call *call, struct err *err);
 int op_remove_image(struct op_call *call, struct err *err);
 int op_create_key(struct op_call *call, struct err *err);
 int op_list_keys(struct op_call *call, struct err *err);

@@ -9,6 +9,7 @@
 #include "api/ops_table_events.h"
 #include "api/ops_table_exec.h"
 #include "api/ops_table_files.h"
+#include "api/ops_table_images.h"
 #include "api/ops_table_keys.h"
 #include "api/ops_table_network.h"
 #include "api/ops_table_preview.h"
@@ -20,46 +21,6 @@
 
 #define LIST(array)    .args = array, .n_args = ARRAY_SIZE(array)
 #define RESULTS(array) .results = array, .n_results = ARRAY_SIZE(array)
-
-/* ---- images and the server ---- */
-
-static const struct op_result_field image_results[] = {
-	{ "name", STRING, "", false, false },
-	{ "digest", STRING, "Of its content", false, false },
-	{ "size_bytes", INTEGER, "", false, false },
-	{ "allocated_bytes", INTEGER, "On the server's disk", false, false },
-	{ "created_at", TIME, "", false, false },
-	{ "user", STRING, "Commands run as this user", false, false },
-	{ "workdir", STRING, "", false, false },
-};
-
-static const struct op_arg image_build_args[] = {
-	{ .name = "name",
-	  .type = ARG_STRING,
-	  .flags = ARG_REQUIRED,
-	  .min = 1,
-	  .max = IMAGE_NAME_MAX,
-	  .pattern = "^[a-z0-9][a-z0-9._-]*$",
-	  .matches = ops_is_image_name,
-	  .description = "Of a recipe: base, dev …" },
-	{ .name = "rebuild",
-	  .type = ARG_BOOLEAN,
-	  .default_json = "false",
-	  .description = "Also when it is already built from the same recipe" },
-};
-
-static const struct op_arg image_name_args[] = {
-	{ .name = "name",
-	  .type = ARG_STRING,
-	  .flags = ARG_REQUIRED | ARG_IN_PATH,
-	  .min = 1,
-	  .max = IMAGE_NAME_MAX,
-	  .description = "Image" },
-};
-
-static const struct op_result_field image_remove_results[] = {
-	{ "name", STRING, "", false, false },
-};
 
 static const struct op table[] = {
 	{ .name = "list_sandboxes",
@@ -628,10 +589,23 @@ static const struct op table[] = {
 	  LIST(image_build_args),
 	  RESULTS(image_results),
 	  .handler = op_build_image },
+	{ .name = "import_image",
+	  .title = "Import image",
+	  .scope = "admin",
+	  .streams = true,
+	  .summary = "Makes an image of one that was built elsewhere, by skopeo, and the template "
+		     "of the default size.",
+	  .rest_method = "POST",
+	  .rest_path = "/v1/images/import",
+	  .rest_status = 201,
+	  .hints = OP_OPEN_WORLD,
+	  LIST(image_import_args),
+	  RESULTS(image_results),
+	  .handler = op_import_image },
 	{ .name = "remove_image",
 	  .title = "Remove image",
 	  .scope = "admin",
-	  .summary = "Removes an image that no living sandbox uses.",
+	  .summary = "Removes an image that no living sandbox and no snapshot uses.",
 	  .rest_method = "DELETE",
 	  .rest_path = "/v1/images/{name}",
 	  .rest_status = 200,

@@ -117,8 +117,9 @@ extern const struct cli_command cli_command_create, cli_command_ls, cli_command_
 	cli_command_audit_follow, cli_command_audit_export, cli_command_audit_verify,
 	cli_command_network_create, cli_command_network_ls, cli_command_network_rm,
 	cli_command_network_join, cli_command_network_leave, cli_command_image_build,
-	cli_command_image_ls, cli_command_image_rm, cli_command_mcp, cli_command_mcp_config,
-	cli_command_init, cli_command_key_create, cli_command_key_ls, cli_command_key_rotate,
-	cli_command_key_rm, cli_command_account_create, cli_command_account_ls, cli_command_usage,
-	cli_command_account_grant, cli_command_doctor, cli_command_completion, cli_command_version,
-	cli_command_stats, cli_command_limits, cli_command_prices, cli_command_help;
+	cli_command_image_import, cli_command_image_ls, cli_command_image_rm, cli_command_mcp,
+	cli_command_mcp_config, cli_command_init, cli_command_key_create, cli_command_key_ls,
+	cli_command_key_rotate, cli_command_key_rm, cli_command_account_create,
+	cli_command_account_ls, cli_command_usage, cli_command_account_grant, cli_command_doctor,
+	cli_command_completion, cli_command_version, cli_command_stats, cli_command_limits,
+	cli_command_prices, cli_command_help;

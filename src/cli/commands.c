@@ -45,6 +45,7 @@ static const struct cli_command *const commands[] = {
 	&cli_command_prices,
 	&cli_command_limits,
 	&cli_command_image_build,
+	&cli_command_image_import,
 	&cli_command_image_ls,
 	&cli_command_image_rm,
 	&cli_command_mcp,

@@ -508,6 +508,17 @@ int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, s
 /* [worker] Admin only. Builds and then prepares the template of the default size. */
 int core_image_build(struct core *core, const struct principal *who, const char *name, bool rebuild,
 		     core_progress_fn progress, void *arg, struct image_info *ret, struct err *err);
+struct core_image_import {
+	const char *source; /* image/source.h */
+	const char *name;   /* NULL: made of the source */
+	bool replace;	    /* an image of that name */
+	bool any_certificate;
+};
+/* [worker] Admin only. An image that was built elsewhere, and its template of the default size. One
+ * that does not start is not kept. */
+int core_image_import(struct core *core, const struct principal *who,
+		      const struct core_image_import *req, core_progress_fn progress, void *arg,
+		      struct image_info *ret, struct err *err);
 /* [worker] Admin only. Refused ("image_in_use") while sandboxes of it are alive. */
 int core_image_remove(struct core *core, const struct principal *who, const char *name,
 		      struct err *err);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/internal.h"
+#include "image/source.h"
 
 int core_image_list(struct core *core, struct image_info **ret, size_t *ret_n, struct err *err)
 {
@@ -81,19 +82,105 @@ int core_image_build(struct core *core, const struct principal *who, const char 
 	return 0;
 }
 
+/* The name that was asked for, or one that the source suggests. */
+static int name_import(const struct core_image_import *req, char name[IMAGE_NAME_MAX + 1],
+		       struct err *err)
+{
+	struct image_source source;
+	int r = image_source_parse(req->source, &source, err);
+
+	if (r < 0 || !req->name)
+		return r < 0 ? r : image_source_name(&source, name, err);
+	if (!str_copy(name, IMAGE_NAME_MAX + 1, req->name) || !image_name_valid(name))
+		return err_set(err, -EINVAL, "'%.*s' is no name of an image", IMAGE_NAME_MAX,
+			       req->name);
+	return 0;
+}
+
+static int import(struct core *core, const struct core_image_import *req, const char *name,
+		  struct part *part, struct image_info *ret, struct err *err)
+{
+	const struct core_limits *limits = &core->limits;
+	const struct image_import import = {
+		.store = core->images,
+		.source = req->source,
+		.name = name,
+		.replace = req->replace,
+		.any_certificate = req->any_certificate,
+		.bytes_max = (uint64_t)limits->image_mb_max << 20,
+		.entries_max = (uint64_t)limits->image_entries_max,
+		.keep_free_bytes = (uint64_t)limits->host_free_disk_mb_min << 20,
+		/* The users behind those of the sandboxes are nobody else's. */
+		.uid_base = (uint64_t)(limits->sandbox_uid_base + limits->sandbox_uid_count),
+		.deadline_boottime_ms = clock_boottime_ms() + limits->image_build_deadline_ms,
+		.progress = on_part,
+		.arg = part,
+	};
+
+	return image_import(&import, ret, err);
+}
+
+/* An image that no sandbox starts from is of no use, and would only be found out later. */
+static int give_up_import(struct core *core, const char *name, bool was_there, int r,
+			  struct err *err)
+{
+	if (!was_there)
+		image_remove(core->images, name, NULL);
+	err_wrap(err, r, "no sandbox starts from the image '%s'", name);
+	if (!was_there)
+		err_hint(err, "it is not kept");
+	return r;
+}
+
+int core_image_import(struct core *core, const struct principal *who,
+		      const struct core_image_import *req, core_progress_fn progress, void *arg,
+		      struct image_info *ret, struct err *err)
+{
+	_cleanup_work_ struct core *work = core_enter(core, err);
+	struct part made = { progress, arg, 0, 80 }, template = { progress, arg, 80, 100 };
+	struct image_info before, image;
+	char name[IMAGE_NAME_MAX + 1];
+	bool was_there;
+	int r;
+
+	if (!work)
+		return -ESHUTDOWN;
+	r = check_admin(who, err);
+	if (r == 0)
+		r = name_import(req, name, err);
+	if (r < 0)
+		return r;
+	was_there = image_get(core->images, name, &before, NULL) == 0;
+	r = import(core, req, name, &made, &image, err);
+	if (r < 0)
+		return r;
+	if (was_there && !str_eq(before.digest, image.digest))
+		templates_drop_image(core, before.digest);
+	r = prepare_template(core, &image, &template, err);
+	if (r < 0)
+		return give_up_import(core, name, was_there, r, err);
+	log_info("image imported", "image=%s digest=%s source=%s source_digest=%s", image.name,
+		 image.digest, image.source, image.source_digest);
+	*ret = image;
+	return 0;
+}
+
 static int check_unused(struct core *core, const char *name, struct err *err)
 {
 	_cleanup_txn_ struct db_txn txn = DB_TXN_INIT;
-	int64_t n = 0;
+	int64_t n = 0, n_snapshots = 0;
 	int r = db_begin_read(core->db, &txn, err);
 
 	if (r == 0)
 		r = sandboxes_count_image(&txn, name, &n, err);
-	if (r < 0 || n == 0)
+	if (r == 0)
+		r = snapshots_count_image(&txn, name, &n_snapshots, err);
+	if (r < 0 || n + n_snapshots == 0)
 		return r;
-	err_code(err, -EBUSY, "image_in_use", "image '%s' has %lld living sandboxes", name,
-		 (long long)n);
-	err_hint(err, "destroy them first");
+	err_code(err, -EBUSY, "image_in_use",
+		 "image '%s' has %lld living sandboxes and %lld named snapshots", name,
+		 (long long)n, (long long)n_snapshots);
+	err_hint(err, "destroy and remove them first: skerry ls, skerry snapshot ls");
 	return -EBUSY;
 }
 

@@ -73,6 +73,8 @@ static const struct number_limit numbers[] = {
 	LIMIT(create_deadline_ms, 60000, 1000, 60 * MINUTE_MS),
 	LIMIT(template_deadline_ms, 5 * MINUTE_MS, 10000, 60 * MINUTE_MS),
 	LIMIT(image_build_deadline_ms, 30 * MINUTE_MS, 10000, 24 * 60 * MINUTE_MS),
+	LIMIT(image_mb_max, 16384, 1, 1024 * 1024),
+	LIMIT(image_entries_max, 1000000, 1, 100000000),
 	LIMIT(http_connections_max, 10000, 8, 1000000),
 	LIMIT(http_header_timeout_ms, 10000, 100, 10 * MINUTE_MS),
 	LIMIT(workers, 32, 2, 1024),

@@ -62,7 +62,9 @@ struct core_limits {
 	int64_t idempotency_hours;
 	int64_t create_deadline_ms; /* restore to answer; booting a template may take longer */
 	int64_t template_deadline_ms;
-	int64_t image_build_deadline_ms;
+	int64_t image_build_deadline_ms; /* and of an import */
+	int64_t image_mb_max;		 /* of an import: its files, unpacked */
+	int64_t image_entries_max;	 /* … how many, of all layers */
 	int64_t http_connections_max;
 	int64_t http_header_timeout_ms;
 	int64_t workers, worker_queue_max;

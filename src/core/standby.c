@@ -208,7 +208,7 @@ static int open_and_warm_up(struct sandbox *sb, struct err *err)
 
 	if (r < 0)
 		return r;
-	r = warm_up(sb->core->loop, agent, err);
+	r = warm_up(sb->core->loop, agent, sb->defaults.user, err);
 	agent_close(agent);
 	for (int i = 0; i < IDENTITY_ROUNDS && r == 0; i++) {
 		r = open_as_nobody(sb, &agent, err);
@@ -293,6 +293,7 @@ static int make_one(struct core *core, const struct image_info *image, const str
 		return r;
 	sb = sandbox_new(core, row.id, "");
 	sb->expires_boottime_ms = clock_boottime_ms() + LIFE_MS;
+	exec_defaults_init(&sb->defaults, image->config);
 	r = sandbox_net_take(sb, &row, err);
 	if (r == 0)
 		r = start_one(sb, &row, template, err);

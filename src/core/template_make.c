@@ -183,6 +183,7 @@ static int boot(struct making *m, struct err *err)
 static int wait_until_idle(const struct making *m, struct err *err)
 {
 	static const struct agent_identity none = { .apply = false };
+	struct exec_defaults defaults;
 	struct agent *agent;
 	struct agent_info info;
 	int r = agent_open(m->core->loop, m->agent_path, &none, m->deadline_boottime_ms, NULL, NULL,
@@ -191,7 +192,9 @@ static int wait_until_idle(const struct making *m, struct err *err)
 	if (r < 0)
 		return err_wrap(err, r, "the agent of the booted guest");
 	say(m, 70, "running a first command");
-	r = warm_up(m->core->loop, agent, err);
+	exec_defaults_init(&defaults, m->image->config);
+	r = warm_up(m->core->loop, agent, defaults.user, err);
+	exec_defaults_clear(&defaults);
 	agent_close(agent); /* the saved guest has nobody on the other end of its channel */
 	poll(NULL, 0, WARM_UP_SETTLE_MS);
 	return r;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/rand.h"
 #include "base/str.h"
 #include "core/core.h"
@@ -16,7 +17,7 @@
 struct warm_up {
 	struct agent *agent;
 	const char *exec_id;
-	const char *command;
+	const char *command, *user;
 	struct agent_exec *exec;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -71,6 +72,7 @@ static void start_warm_up(void *arg)
 	const struct agent_exec_spec spec = {
 		.exec_id = w->exec_id,
 		.command = w->command,
+		.user = w->user,
 		.timeout_ms = WARM_UP_COMMAND_MS,
 	};
 
@@ -86,10 +88,11 @@ static void stop_warm_up(void *arg)
 
 /* The id is a new one each time: the guest of a template knows those it was warmed up with itself.
  */
-static int run_one(struct loop *loop, struct agent *agent, const char *command, struct err *err)
+static int run_one(struct loop *loop, struct agent *agent, const char *command, const char *user,
+		   struct err *err)
 {
 	char random[9], exec_id[EXEC_ID_SIZE];
-	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command };
+	struct warm_up w = { .agent = agent, .exec_id = exec_id, .command = command, .user = user };
 	struct timespec until;
 	bool done;
 
@@ -118,20 +121,27 @@ static int run_one(struct loop *loop, struct agent *agent, const char *command, 
 	return w.err.num;
 }
 
-int warm_up(struct loop *loop, struct agent *agent, struct err *err)
+int warm_up(struct loop *loop, struct agent *agent, const char *user, struct err *err)
 {
 	static const char *const commands[] = {
 		/* What the first commands of most sandboxes touch: the shells, and the way to them.
-		 */
+		 * Images need not have more than a shell. */
 		"true",
-		"ls -la / >/dev/null; cat /etc/passwd >/dev/null",
+		"{ ls -la / && cat /etc/passwd; } >/dev/null 2>&1 || true",
 		/* What has been written goes to the disk now. Else it does in the first moments of
 		 * each sandbox that is restored from here, before its agent's first answer. */
-		"sync",
+		"sync 2>/dev/null || true",
 	};
+	struct err why = ERR_INIT;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(commands) && r == 0; i++)
-		r = run_one(loop, agent, commands[i], err);
+		r = run_one(loop, agent, commands[i], user, &why);
+	if (r < 0 && str_eq(why.code, "not_executable")) {
+		log_info("the image has no shell to warm up", "why=\"%s\"", why.message);
+		return 0;
+	}
+	if (r < 0 && err)
+		*err = why;
 	return r;
 }

@@ -13,5 +13,6 @@
  * account (timers of the block layer, callbacks) is over then. */
 #define WARM_UP_SETTLE_MS 500
 
-/* Runs the commands, one after the other. [worker] */
-int warm_up(struct loop *loop, struct agent *agent, struct err *err);
+/* Runs the commands, one after the other, as this user (NULL: the guest's own). An image without a
+ * shell is warm as it is. [worker] */
+int warm_up(struct loop *loop, struct agent *agent, const char *user, struct err *err);

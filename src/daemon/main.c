@@ -180,6 +180,10 @@ static int make_core(struct daemon *d, struct err *err)
 
 	if (rc == 0)
 		rc = image_store_new(d->options.image_dir, d->options.recipe_dir, &d->images, err);
+	if (rc == 0) {
+		image_store_use_importer(d->images, d->options.importer, d->options.image_auth);
+		image_clean(d->images);
+	}
 	if (rc == 0)
 		rc = open_core(d, err);
 	if (rc == 0)

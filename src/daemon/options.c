@@ -196,6 +196,8 @@ static const struct {
 	{ "network", "pin_dir", offsetof(struct options, pin_dir) },
 	{ "images", "dir", offsetof(struct options, image_dir) },
 	{ "images", "recipes", offsetof(struct options, recipe_dir) },
+	{ "images", "importer", offsetof(struct options, importer) },
+	{ "images", "auth", offsetof(struct options, image_auth) },
 };
 
 static int set_server_key(struct options *options, const char *name, const char *value,

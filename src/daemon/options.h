@@ -42,6 +42,8 @@ struct options {
 
 	char *image_dir; /* NULL: images in the state directory */
 	char *recipe_dir;
+	char *importer;	  /* skerry-import */
+	char *image_auth; /* credentials for registries; NULL: none */
 
 	bool show_help, show_version;
 	bool end_sandboxes, remove_network; /* do that and nothing else */

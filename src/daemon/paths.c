@@ -69,6 +69,8 @@ int paths_complete(struct options *options, struct err *err)
 		  "guest/initramfs.cpio", "share/skerry/guest/initramfs.cpio" },
 		{ &options->recipe_dir, "the folder of image recipes", "recipes in [images]",
 		  "images", "share/skerry/images" },
+		{ &options->importer, "the importer of images", "importer in [images]",
+		  "skerry-import", "libexec/skerry/skerry-import" },
 		{ &options->lib_dir, "the folder of the VMM's helpers", "lib_dir in [vm]",
 		  "src/vmm", "libexec/skerry" },
 	};

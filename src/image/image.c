@@ -22,7 +22,7 @@
 #include "base/str.h"
 #include "image/internal.h"
 
-#define MANIFEST_MAX (64 * 1024)
+#define MANIFEST_MAX (256 * 1024)
 
 DEFINE_CLEANUP(DIR *, closedirp, closedir);
 
@@ -48,7 +48,17 @@ void image_store_free(struct image_store *store)
 		return;
 	free(store->dir);
 	free(store->recipe_dir);
+	free(store->importer);
+	free(store->auth_file);
 	free(store);
+}
+
+void image_store_use_importer(struct image_store *store, const char *program, const char *auth_file)
+{
+	free(store->importer);
+	free(store->auth_file);
+	store->importer = program ? xstrdup(program) : NULL;
+	store->auth_file = auth_file ? xstrdup(auth_file) : NULL;
 }
 
 bool image_name_valid(const char *name)
@@ -98,6 +108,22 @@ int image_read_manifest(const struct image_store *store, const char *name, json_
 	return r < 0 ? err_wrap(err, r, "image manifest '%s'", path) : 0;
 }
 
+/* Of an image that was imported. Warnings that do not fit are not worth more. */
+static void take_origin(const json_t *manifest, struct image_info *info)
+{
+	const json_t *warnings = json_object_get(manifest, "warnings");
+	_cleanup_buf_ struct buf text = BUF_INIT;
+
+	str_copy(info->source, sizeof(info->source), json_get_str(manifest, "source", ""));
+	str_copy(info->source_digest, sizeof(info->source_digest),
+		 json_get_str(manifest, "source_digest", ""));
+	if (json_array_size(warnings) == 0)
+		return;
+	json_write(warnings, &text);
+	if (!str_copy(info->warnings, sizeof(info->warnings), buf_str(&text)))
+		info->warnings[0] = '\0';
+}
+
 static int info_from_manifest(const struct image_store *store, const char *name,
 			      const json_t *manifest, struct image_info *ret, struct err *err)
 {
@@ -132,6 +158,7 @@ static int info_from_manifest(const struct image_store *store, const char *name,
 		return err_code(err, -EBADMSG, "image_damaged",
 				"the configuration of image '%s' has %zu bytes, the limit is %d",
 				name, text.len, IMAGE_CONFIG_MAX);
+	take_origin(manifest, &info);
 	if (!str_copy(info.path, sizeof(info.path), path))
 		return err_set(err, -ENAMETOOLONG, "the path of image '%s' is too long", name);
 	*ret = info;

@@ -169,6 +169,11 @@ int snapshots_count(struct db_txn *txn, const char *account_id, int64_t *ret_n, 
 			ret_n, err);
 }
 
+int snapshots_count_image(struct db_txn *txn, const char *image, int64_t *ret_n, struct err *err)
+{
+	return count_by(txn, "select count(*) from snapshots where image = $1", image, ret_n, err);
+}
+
 int snapshots_set_ready(struct db_txn *txn, const char *id, int64_t bytes, struct err *err)
 {
 	_cleanup_query_ struct db_query query = DB_QUERY_INIT;

@@ -41,6 +41,8 @@ int snapshots_by_name(struct db_txn *txn, const char *account_id, const char *na
 int snapshots_list(struct db_txn *txn, const char *account_id, struct snapshot_row **ret,
 		   size_t *ret_n, struct err *err);
 int snapshots_count(struct db_txn *txn, const char *account_id, int64_t *ret_n, struct err *err);
+/* Of all accounts. */
+int snapshots_count_image(struct db_txn *txn, const char *image, int64_t *ret_n, struct err *err);
 int snapshots_set_ready(struct db_txn *txn, const char *id, int64_t bytes, struct err *err);
 int snapshots_delete(struct db_txn *txn, const char *id, struct err *err);
 

@@ -423,7 +423,7 @@ describe('the rest', () => {
 	});
 
 	test('image ls, build of what is built, rm of what is not', async () => {
-		assert.match((await skerry('image', 'ls')).out, /^NAME +DIGEST +SIZE +AGE\nbase +sha256:/m);
+		assert.match((await skerry('image', 'ls')).out, /^NAME +DIGEST +SIZE +DISK +AGE +SOURCE\nbase +sha256:/m);
 		assert.match((await skerry('image', 'ls', '-q')).out, /^base$/m);
 		assert.ok(JSON.parse((await skerry('image', 'ls', '--json')).out).items.some(({ name }) => name === 'base'));
 		const built = await skerry('image', 'build', 'base');

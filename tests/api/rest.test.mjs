@@ -376,6 +376,12 @@ describe('bad input', () => {
 			name: [wrong.text.concat('', '../x', 'a\0', 'x'.repeat(65)), /1 to 64 bytes|NUL/],
 			rebuild: [wrong.flag, /true or false/],
 		}],
+		['POST', () => '/v1/images/import', { source: 'oci:/not/there' }, {
+			source: [wrong.text.concat('', 'a\0', 'x'.repeat(4097)), /1 to 4096 bytes|NUL/],
+			name: [wrong.text.concat('', '../x', 'a\0', 'x'.repeat(65)), /1 to 64 bytes|NUL/],
+			replace: [wrong.flag, /true or false/],
+			tls_verify: [wrong.flag, /true or false/],
+		}],
 		['GET', () => '/v1/sandboxes', {}, {
 			status: [['', 'gone'], /one of creating/],
 			label: [['', 'a%00'], /bytes|NUL/],

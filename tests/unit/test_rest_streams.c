@@ -250,6 +250,22 @@ static void test_progress_events(void **state)
 	rest_assert_answer(&broken, 200, "event: error\ndata: {\"type\":\"about:blank\"");
 }
 
+static void test_import_of_an_image(void **state)
+{
+	_cleanup_buf_ struct buf made = BUF_INIT, refused = BUF_INIT, bad = BUF_INIT;
+
+	rest_post("/v1/images/import", EVENTS,
+		  "{\"source\":\"docker://x\",\"name\":\"web\",\"tls_verify\":false}", &made);
+	rest_assert_answer(&made, 200, "\"message\":\"copying\"");
+	rest_assert_answer(&made, 200, "\"name\":\"web\"");
+	rest_assert_answer(&made, 200, "\"source\":\"docker://x\",\"source_digest\":\"any\"");
+	rest_assert_answer(&made, 200, "\"warnings\":[\"a warning\"]");
+	rest_post("/v1/images/import", "", "{\"source\":\"oci:/hostile\"}", &refused);
+	rest_assert_answer(&refused, 422, "\"code\":\"image_refused\"");
+	rest_post("/v1/images/import", "", "{\"source\":\"oci:/x\",\"name\":\"Bad Name\"}", &bad);
+	rest_assert_answer(&bad, 400, "name");
+}
+
 static void test_pipelined(void **state)
 {
 	_cleanup_buf_ struct buf answer = BUF_INIT;
@@ -299,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_event_stream),
 		cmocka_unit_test(test_slow_event_reader),
 		cmocka_unit_test(test_progress_events),
+		cmocka_unit_test(test_import_of_an_image),
 		cmocka_unit_test(test_pipelined),
 		cmocka_unit_test(test_end_with_waiters),
 	};

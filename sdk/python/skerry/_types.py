@@ -174,6 +174,13 @@ class Image(TypedDict):
     # Commands run as this user
     user: str
     workdir: str
+    # Where it was imported from; null: built here
+    source: Optional[str]
+    # Of the manifest that the source had
+    source_digest: Optional[str]
+    imported_at: Optional[str]
+    # What is not as the imported image wants it
+    warnings: List[str]
 
 
 class SandboxEnd(TypedDict):
@@ -923,8 +930,24 @@ class BuildImageArgs(_BuildImageArgsRequired, total=False):
     rebuild: bool
 
 
+class _ImportImageArgsRequired(TypedDict):
+    # docker-archive:PATH, oci-archive:PATH, oci:DIRECTORY (of the server, each with :TAG) or docker://[HOST/]NAME[:TAG]
+    source: str
+
+
+class ImportImageArgs(_ImportImageArgsRequired, total=False):
+    """Arguments of import_image: Makes an image of one that was built elsewhere, by skopeo, and the template of the default size."""
+
+    # Default: the last part of the source
+    name: str
+    # An image of that name
+    replace: bool
+    # false: a registry without TLS, or with any certificate
+    tls_verify: bool
+
+
 class RemoveImageArgs(TypedDict):
-    """Arguments of remove_image: Removes an image that no living sandbox uses."""
+    """Arguments of remove_image: Removes an image that no living sandbox and no snapshot uses."""
 
     # Image
     name: str
@@ -1766,6 +1789,13 @@ OPERATIONS: Dict[str, Operation] = {
         (),
         ("name", "rebuild"),
         True,
+    ),
+    "import_image": Operation(
+        "POST",
+        "/v1/images/import",
+        (),
+        ("source", "name", "replace", "tls_verify"),
+        False,
     ),
     "remove_image": Operation(
         "DELETE",

@@ -155,6 +155,13 @@ export interface Image {
 	/** Commands run as this user */
 	user: string;
 	workdir: string;
+	/** Where it was imported from; null: built here */
+	source: string | null;
+	/** Of the manifest that the source had */
+	source_digest: string | null;
+	imported_at: string | null;
+	/** What is not as the imported image wants it */
+	warnings: string[];
 }
 
 export interface SandboxEnd {
@@ -830,7 +837,19 @@ export interface BuildImageArgs {
 	rebuild?: boolean;
 }
 
-/** Arguments of remove_image: Removes an image that no living sandbox uses. */
+/** Arguments of import_image: Makes an image of one that was built elsewhere, by skopeo, and the template of the default size. */
+export interface ImportImageArgs {
+	/** docker-archive:PATH, oci-archive:PATH, oci:DIRECTORY (of the server, each with :TAG) or docker://[HOST/]NAME[:TAG] */
+	source: string;
+	/** Default: the last part of the source */
+	name?: string;
+	/** An image of that name */
+	replace?: boolean;
+	/** false: a registry without TLS, or with any certificate */
+	tls_verify?: boolean;
+}
+
+/** Arguments of remove_image: Removes an image that no living sandbox and no snapshot uses. */
 export interface RemoveImageArgs {
 	/** Image */
 	name: string;
@@ -1357,7 +1376,9 @@ export interface Operations {
 	list_images: { args: Record<string, never>; result: ListImagesResult };
 	/** Builds an image by its recipe and the template of the default size. */
 	build_image: { args: BuildImageArgs; result: Image };
-	/** Removes an image that no living sandbox uses. */
+	/** Makes an image of one that was built elsewhere, by skopeo, and the template of the default size. */
+	import_image: { args: ImportImageArgs; result: Image };
+	/** Removes an image that no living sandbox and no snapshot uses. */
 	remove_image: { args: RemoveImageArgs; result: RemoveImageResult };
 	/** Makes a key, which may do no more than the one that makes it. */
 	create_key: { args: CreateKeyArgs; result: NewKey };
@@ -1446,6 +1467,7 @@ export const operations: { readonly [name in keyof Operations]: Operation } = {
 	close_session: { method: 'DELETE', path: '/v1/session', query: [], idempotent: true },
 	list_images: { method: 'GET', path: '/v1/images', query: [], idempotent: true },
 	build_image: { method: 'POST', path: '/v1/images', query: [], idempotent: true },
+	import_image: { method: 'POST', path: '/v1/images/import', query: [], idempotent: false },
 	remove_image: { method: 'DELETE', path: '/v1/images/{name}', query: [], idempotent: false },
 	create_key: { method: 'POST', path: '/v1/keys', query: [], idempotent: false },
 	list_keys: { method: 'GET', path: '/v1/keys', query: ['status', 'account_id', 'cursor', 'limit'], idempotent: true },

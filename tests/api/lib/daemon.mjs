@@ -134,14 +134,17 @@ export class Daemon {
 
 // config: sections of skerryd.conf, e.g. {limits: {sandboxes_per_account: 2}}. Sandboxes have no network
 // unless there is a section for it, so that nothing of the host is changed: see world.mjs. folder: the
-// build that skerryd is from.
-export async function startDaemon({ config = {}, env = {}, folder = build } = {}) {
+// build that skerryd is from. ownImages: none of the shared ones.
+export async function startDaemon({ config = {}, env = {}, folder = build, ownImages = false } = {}) {
 	const stateDir = fs.mkdtempSync(path.join(os.tmpdir(), 'skerry-test-'));
 	const file = path.join(stateDir, 'skerryd.conf');
 
 	fs.mkdirSync(images, { recursive: true });
 	fs.writeFileSync(file, ini(config));
-	const args = ['--state-dir', stateDir, '--listen', '127.0.0.1:0', '--image-dir', images, '--config', file];
+	const args = ['--state-dir', stateDir, '--listen', '127.0.0.1:0', '--config', file];
+
+	if (!ownImages)
+		args.push('--image-dir', images);
 
 	if (!config.network)
 		args.push('--network', 'off');
