@@ -51,12 +51,13 @@ static int parse_object(const char *what, const char *text, size_t len, json_t *
 			struct err *err)
 {
 	_cleanup_json_ json_t *json = NULL;
+	struct err why = ERR_INIT;
 
 	if (len > OCI_JSON_MAX)
 		return err_set(err, -EBADMSG, "the image's %s is larger than %u bytes", what,
 			       OCI_JSON_MAX);
-	if (json_parse(text, len, &json, err) < 0)
-		return err_wrap(err, -EBADMSG, "the image's %s", what);
+	if (json_parse(text, len, &json, &why) < 0)
+		return err_set(err, -EBADMSG, "the image's %s: %s", what, why.message);
 	if (!json_is_object(json))
 		return err_set(err, -EBADMSG, "the image's %s is no object", what);
 	*ret = STEAL(json);

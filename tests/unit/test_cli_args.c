@@ -100,7 +100,7 @@ static void mistakes(void **state)
 	} cases[] = {
 		{ "skerry lss", "no command 'lss'", "skerry ls" },
 		{ "skerry image biuld x", "no command 'image biuld'", "skerry image build" },
-		{ "skerry image", "needs a command: build, ls", "help image" },
+		{ "skerry image", "needs a command: build, import", "help image" },
 		{ "skerry image list", "no command 'image list'", "skerry image ls" },
 		{ "skerry delete sbx_1", "no command 'delete'", "skerry rm" },
 		{ "skerry ssh sbx_1", "no command 'ssh'", "skerry shell" },
