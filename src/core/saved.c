@@ -296,7 +296,7 @@ int saved_describe(const struct core *core, const struct sandbox_row *row, const
 	str_copy(ret->kind, sizeof(ret->kind), kind);
 	str_copy(ret->image_digest, sizeof(ret->image_digest), row->image_digest);
 	if (!str_copy(ret->vmm_fingerprint, sizeof(ret->vmm_fingerprint),
-		      vmm_driver_fingerprint(core->driver)))
+		      vmm_driver_state_fingerprint(core->driver)))
 		return err_set(err, -ENAMETOOLONG, "the VMM's fingerprint is too long");
 	r = template_memory_identity(dir, row->template_key, &ret->base, err);
 	return r;
@@ -314,7 +314,7 @@ int saved_check(const struct core *core, const char *dir, const char *id, const 
 		xasprintf("%s/templates/%s", core->state_dir, template_key);
 	_cleanup_free_ char *memory_path = template_file(core, template_key, "memory");
 	struct manifest_base base;
-	int r = snapshot_open(dir, vmm_driver_fingerprint(core->driver), ret, err);
+	int r = snapshot_open(dir, vmm_driver_state_fingerprint(core->driver), ret, err);
 
 	if (r == 0 && id && !str_eq(ret->id, id))
 		return damaged(err, dir, "belongs to something else");

@@ -233,8 +233,8 @@ int snapshot_open(const char *dir, const char *vmm_fingerprint, struct manifest 
 		err_code(err, -EPROTONOSUPPORT, CODE_SNAPSHOT_VERSION,
 			 "the snapshot '%s' was saved under '%s', this host runs '%s'", dir,
 			 manifest.vmm_fingerprint, vmm_fingerprint);
-		err_hint(err, "restore it on a host with the VMM, kernel and CPU model it was "
-			      "saved under");
+		err_hint(err, "restore it on a host with the VMM and CPU model it was saved "
+			      "under");
 		return -EPROTONOSUPPORT;
 	}
 	r = check_sizes(dir, &manifest, err);

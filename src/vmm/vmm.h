@@ -49,10 +49,13 @@ void vmm_driver_free(struct vmm_driver *driver);
 enum vmm_isolation vmm_driver_isolation(const struct vmm_driver *driver);
 /* One sentence: why KVM is or is not used. Borrowed. */
 const char *vmm_driver_isolation_reason(const struct vmm_driver *driver);
-/* Identifies what a saved state depends on: VMM version, machine, CPU model, accelerator, kernel
- * and initramfs hashes. States are only restored under the fingerprint they were saved under.
+/* Identifies what a machine comes out as that was booted here: VMM version, machine, CPU model,
+ * accelerator, kernel and initramfs hashes. A template is used under the one it was made under.
  * Borrowed. */
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver);
+/* Identifies what a saved state depends on, which is the same without kernel and initramfs: these
+ * are in the state. So a state outlives a new guest. Borrowed. */
+const char *vmm_driver_state_fingerprint(const struct vmm_driver *driver);
 /* Path of the program that machines run in. Borrowed. */
 const char *vmm_driver_program(const struct vmm_driver *driver);
 

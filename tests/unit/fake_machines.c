@@ -112,6 +112,11 @@ const char *vmm_driver_fingerprint(const struct vmm_driver *driver)
 	return "fake-machines";
 }
 
+const char *vmm_driver_state_fingerprint(const struct vmm_driver *driver)
+{
+	return vmm_driver_fingerprint(driver);
+}
+
 int vmm_start(struct vmm_driver *driver, const struct vmm_spec *spec, int64_t deadline_boottime_ms,
 	      struct vmm_vm *ret, struct err *err)
 {

@@ -149,22 +149,33 @@ static int hash_host_processor(EVP_MD_CTX *hash, struct err *err)
 	return 0;
 }
 
-static int hash_all(const struct machine *machine, EVP_MD_CTX *hash, struct err *err)
+/* What a state can be restored under. The guest's kernel and init are in the state itself. */
+static int hash_vmm(const struct machine *machine, EVP_MD_CTX *hash, struct err *err)
 {
 	const char *description = machine_description(machine);
-	const char *files[] = { machine->qemu_path, machine->kernel_path, machine->initramfs_path };
-	int r = 0;
+	int r;
 
 	EVP_DigestUpdate(hash, description, strlen(description) + 1);
 	EVP_DigestUpdate(hash, &machine->tsc_khz, sizeof(machine->tsc_khz));
-	for (size_t i = 0; i < ARRAY_SIZE(files) && r == 0; i++)
-		r = hash_file(hash, files[i], err);
+	r = hash_file(hash, machine->qemu_path, err);
 	if (r == 0 && machine->isolation == VMM_KVM)
 		r = hash_host_processor(hash, err);
 	return r;
 }
 
-static int make_fingerprint(struct vmm_driver *driver, struct err *err)
+/* What a machine that boots comes out as. */
+static int hash_boot(const struct machine *machine, EVP_MD_CTX *hash, struct err *err)
+{
+	int r = hash_vmm(machine, hash, err);
+
+	if (r == 0)
+		r = hash_file(hash, machine->kernel_path, err);
+	return r < 0 ? r : hash_file(hash, machine->initramfs_path, err);
+}
+
+static int make_fingerprint(const struct machine *machine,
+			    int (*add)(const struct machine *, EVP_MD_CTX *, struct err *),
+			    char **ret, struct err *err)
 {
 	EVP_MD_CTX *hash = EVP_MD_CTX_new();
 	unsigned char digest[EVP_MAX_MD_SIZE];
@@ -173,15 +184,14 @@ static int make_fingerprint(struct vmm_driver *driver, struct err *err)
 	int r = -ENOMEM;
 
 	if (hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1)
-		r = hash_all(&driver->machine, hash, err);
+		r = add(machine, hash, err);
 	if (r == 0 && EVP_DigestFinal_ex(hash, digest, &len) != 1)
 		r = err_set(err, -EIO, "cannot hash QEMU and the guest's kernel");
 	EVP_MD_CTX_free(hash);
 	if (r < 0)
 		return r;
 	hex_encode(digest, len, hex);
-	driver->fingerprint =
-		xasprintf("qemu-%s-%s", vmm_isolation_name(driver->machine.isolation), hex);
+	*ret = xasprintf("qemu-%s-%s", vmm_isolation_name(machine->isolation), hex);
 	return 0;
 }
 
@@ -228,7 +238,9 @@ static int fill_driver(struct vmm_driver *driver, const struct vmm_config *confi
 	if (r == 0 && machine->isolation == VMM_EMULATED)
 		r = tsc_frequency_khz(config->cache_dir, &machine->tsc_khz, err);
 	if (r == 0)
-		r = make_fingerprint(driver, err);
+		r = make_fingerprint(machine, hash_boot, &driver->fingerprint, err);
+	if (r == 0)
+		r = make_fingerprint(machine, hash_vmm, &driver->state_fingerprint, err);
 	if (r == 0)
 		collect_binds(driver);
 	return r;
@@ -263,6 +275,7 @@ void vmm_driver_free(struct vmm_driver *driver)
 	free(driver->preload_path);
 	free(driver->isolation_reason);
 	free(driver->fingerprint);
+	free(driver->state_fingerprint);
 	args_clear(&driver->binds);
 	free(driver);
 }
@@ -285,4 +298,9 @@ const char *vmm_driver_program(const struct vmm_driver *driver)
 const char *vmm_driver_fingerprint(const struct vmm_driver *driver)
 {
 	return driver->fingerprint;
+}
+
+const char *vmm_driver_state_fingerprint(const struct vmm_driver *driver)
+{
+	return driver->state_fingerprint;
 }

@@ -12,7 +12,7 @@ struct vmm_driver {
 	char *preload_path;
 	struct args binds; /* what QEMU needs to start, beside the kernel */
 	char *isolation_reason;
-	char *fingerprint;
+	char *fingerprint, *state_fingerprint;
 };
 
 #define QMP_SOCKET_NAME	   "qmp.sock"
