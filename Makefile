@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup configure build demo test install uninstall bench lint format clean
+.PHONY: help setup packaging configure build demo test install uninstall dist deb bench lint format clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -15,7 +15,7 @@ demo: build ## see an agent's whole session: create, work, destroy
 
 test: MESON_OPTIONS += -Dwerror=true
 test: SETUP_OPTIONS = --examples
-test: build ## run all tests (some minutes; needs root for the virtual machines)
+test: build packaging ## run all tests (some minutes; needs root for the virtual machines)
 	@BUILD=$(BUILD) tests/run
 
 build: configure ## install what is missing and build into build/
@@ -27,6 +27,12 @@ install: build ## install below PREFIX (/usr/local), inside DESTDIR
 
 uninstall: ## remove what `make install` has installed last
 	@scripts/uninstall $(BUILD)
+
+dist: ## pack the sources with all that a build needs but Debian's packages
+	@scripts/dist
+
+deb: setup packaging ## build the Debian package, into dist/
+	@scripts/deb
 
 bench: build ## measure against baselines of the same run
 	@BUILD=$(BUILD) bench/run
@@ -42,6 +48,9 @@ clean: ## remove what was built; downloads and sandboxes stay
 
 setup:
 	@scripts/setup $(SETUP_OPTIONS)
+
+packaging:
+	@scripts/setup --package
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) $(BUILD)
