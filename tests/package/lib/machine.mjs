@@ -41,8 +41,9 @@ export class Machine {
 		execFileSync('mount', ['-t', 'overlay', '-o', layers, 'overlay', this.tree]);
 		const log = fs.openSync(path.join(this.work, 'log'), 'w');
 
-		this.child = spawn('unshare', ['--fork', '--pid', '--mount', '--net', '--ipc', '--uts', '--kill-child',
-			path.join(repository, 'tests/package/container'), this.tree, this.name],
+		// A test that is killed takes it along.
+		this.child = spawn('setpriv', ['--pdeathsig', 'KILL', 'unshare', '--fork', '--pid', '--mount', '--net', '--ipc',
+			'--uts', '--kill-child', path.join(repository, 'tests/package/container'), this.tree, this.name],
 			{ stdio: ['ignore', log, log] });
 		fs.closeSync(log);
 		this.ended = new Promise((resolve) => this.child.once('exit', resolve));
@@ -147,15 +148,23 @@ export class Machine {
 	async stop() {
 		this.child.kill('SIGKILL'); // and with it all that is in the namespace of processes
 		await this.ended;
+		for (const end = Date.now() + START_MS; this.pid && fs.existsSync(`/proc/${this.pid}`); await sleep(50))
+			if (Date.now() > end)
+				throw new Error(`the container's systemd, ${this.pid}, does not end`);
 		execFileSync('umount', [this.tree]);
-		for (const hierarchy of fs.readdirSync('/sys/fs/cgroup', { withFileTypes: true })) {
-			const own = path.join('/sys/fs/cgroup', hierarchy.isDirectory() ? hierarchy.name : '', this.name);
-
-			if (fs.existsSync(own))
-				spawnSync('find', [own, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', '+']);
-		}
-		spawnSync('find', [path.join('/sys/fs/cgroup', this.name), '-depth', '-type', 'd', '-exec', 'rmdir', '{}', '+']);
+		this.removeGroups();
 		fs.rmSync(this.work, { recursive: true, force: true });
+	}
+
+	removeGroups() {
+		const mounts = fs.readFileSync('/proc/self/mounts', 'utf8').split('\n').map((line) => line.split(' '));
+
+		for (const [, hierarchy, type] of mounts) {
+			const own = path.join(hierarchy ?? '', this.name);
+
+			if (/^cgroup2?$/.test(type) && fs.existsSync(own))
+				execFileSync('find', [own, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';']);
+		}
 	}
 }
 
