@@ -318,11 +318,12 @@ static void wait_for_answers(struct http_server *server, int64_t grace_ms)
 void http_server_free(struct http_server *server, int64_t grace_ms)
 {
 	struct http_request *req;
-	int listen_fd;
 
 	if (!server)
 		return;
-	listen_fd = MHD_quiesce_daemon(server->daemon);
+	/* Connections are still accepted, and what they ask for is refused by its name. Not
+	 * MHD_quiesce_daemon: in 0.9.75 it and the library's thread may both take the listening
+	 * socket out of the epoll set, and the second of them aborts. */
 	pthread_mutex_lock(&server->lock);
 	server->closing = true;
 	LIST_FOREACH(req, &server->active, active_link)
@@ -335,6 +336,5 @@ void http_server_free(struct http_server *server, int64_t grace_ms)
 	MHD_stop_daemon(server->daemon);
 	server->daemon = NULL;
 	loop_call(server->config.loop, detach_from_loop, server);
-	cleanup_closep(&listen_fd);
 	http_server_unref(server);
 }

@@ -366,6 +366,20 @@ static void test_answer_after_the_end(void **state)
 	close(fd);
 }
 
+/* One end in some hundred aborted, when the library was asked to stop listening first. */
+static void test_ends_many_times(void **state)
+{
+	for (int i = 0; i < 200; i++) {
+		struct service s;
+		int fd;
+
+		start(&s, 1, 4);
+		fd = ask(&s, "/hello");
+		stop(&s);
+		close(fd);
+	}
+}
+
 static void test_taken_port(void **state)
 {
 	struct err err = ERR_INIT;
@@ -392,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_a_holder_is_cut),
 		cmocka_unit_test(test_answer_after_the_end),
 		cmocka_unit_test(test_taken_port),
+		cmocka_unit_test(test_ends_many_times),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
