@@ -9,9 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/auth.h"
 #include "api/http.h"
 #include "api/ops.h"
+#include "api/origin.h"
 #include "api/route.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -79,9 +79,9 @@ static void fuzz_path(const char *text, size_t len)
 			abort();
 		route_clear(&route);
 	}
-	if (auth_host_is_loopback(path) && !auth_host_valid(path))
+	if (origin_host_is_loopback(path) && !origin_host_valid(path))
 		abort();
-	auth_origin_is_same(path, path, false);
+	origin_is_same(path, path, false);
 	http_unescape(text, len, true, &decoded);
 	if (decoded.len > len)
 		abort();
