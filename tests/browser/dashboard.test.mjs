@@ -387,7 +387,7 @@ else
 			assert.equal(cookie.sameSite, 'Strict');
 			assert.equal((await withCookie()).status, 200);
 			await page.button('Sign out').click();
-			await page.getByLabel('Key').waitFor();
+			await page.locator('main.door').getByLabel('Key').waitFor();
 			assert.equal((await withCookie()).status, 401);
 			assert.deepEqual(await page.context().cookies(), []);
 			page.check();
