@@ -79,6 +79,8 @@ function valueOf(name, schema) {
 			return SECRET;
 		if (/base64/.test(name))
 			return Buffer.from(SECRET).toString('base64');
+		if (name === 'source')
+			return 'oci:/nobody';
 		return ['id', 'sandbox_id'].includes(name) ? NOBODY : 'nobody'.padEnd(schema.minLength ?? 1, 'x');
 	}
 	if (types.includes('integer') || types.includes('number'))

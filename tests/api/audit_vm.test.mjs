@@ -158,8 +158,12 @@ test('stats: what it takes of its host is seen', { timeout: 5 * 60_000 }, async 
 		}
 		assert.ok(Date.now() < until, JSON.stringify(stats));
 	}
-	const metrics = parseMetrics((await daemon.request('GET', '/metrics')).text);
+	const read = async () => parseMetrics((await daemon.request('GET', '/metrics')).text);
+	let metrics = await read();
 
+	// A look at all sandboxes ends some time after its first sample is shown.
+	for (const until = Date.now() + WAIT_MS; !(metrics.value('skerry_sandbox_cpus') > 0) && Date.now() < until; await sleep(200))
+		metrics = await read();
 	assert.equal(metrics.value('skerry_sandboxes', { status: 'running' }), 1);
 	assert.equal(metrics.value('skerry_commands'), 1);
 	assert.ok(metrics.value('skerry_sandbox_memory_bytes') > 0 && metrics.value('skerry_sandbox_cpus') > 0);

@@ -102,7 +102,7 @@ static void run_machine(const char *test)
 	args_option(&args, "-initrd", "%s", need("SKERRY_TEST_NESTED_INITRAMFS"));
 	args_option(&args, "-append",
 		    "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off norandmaps "
-		    "tsc=reliable tsc_early_khz=%u SKERRY_TEST=%s%s%s",
+		    "nohz=off highres=off tsc=reliable tsc_early_khz=%u SKERRY_TEST=%s%s%s",
 		    tsc_khz, test, filter ? " SKERRY_TEST_FILTER=" : "", filter ?: "");
 	args_option(&args, "-drive", "if=none,id=root,file=%s,format=raw,readonly=on", image);
 	args_option(&args, "-device", "virtio-blk-device,drive=root");
