@@ -14,7 +14,7 @@ demo: build ## see an agent's whole session: create, work, destroy
 	@BUILD=$(BUILD) scripts/node demo/run.mjs
 
 test: MESON_OPTIONS += -Dwerror=true
-test: SETUP_OPTIONS = --examples
+test lint: SETUP_OPTIONS = --tests
 test: build packaging ## run all tests (some minutes; needs root for the virtual machines)
 	@BUILD=$(BUILD) tests/run
 
