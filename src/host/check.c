@@ -48,8 +48,8 @@ static const struct row {
 	{ "qemu", host_check_qemu, "install qemu-system-x86" },
 	{ "mke2fs", host_check_mke2fs, "install e2fsprogs" },
 	{ "image tools", host_check_image_tools,
-	  "install mmdebstrap, erofs-utils and jq; they are needed to build images, not to use "
-	  "them" },
+	  "install mmdebstrap, erofs-utils, jq, skopeo and buildah; they are needed to build "
+	  "images, not to use them" },
 };
 
 void host_say(struct host_check *check, enum host_level level, const char *fmt, ...)

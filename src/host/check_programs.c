@@ -67,25 +67,45 @@ void host_check_mke2fs(const struct host_spec *spec, struct host_check *check)
 		host_say(check, HOST_MISSING, "%s", err.message);
 }
 
+struct program {
+	const char *name, *argument;
+};
+
+/* Why those that do not run do not, after one another. */
+static void note_missing(const struct program *programs, size_t n, struct buf *missing)
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_buf_ struct buf out = BUF_INIT;
+		struct err err = ERR_INIT;
+
+		if (!runs(programs[i].name, programs[i].argument, &out, &err))
+			buf_printf(missing, "%s%s", missing->len ? "; " : "", err.message);
+	}
+}
+
 void host_check_image_tools(const struct host_spec *spec, struct host_check *check)
 {
-	static const char *const programs[][2] = {
+	static const struct program needed[] = {
 		{ "mmdebstrap", "--version" },
 		{ "mkfs.erofs", "--help" },
 		{ "jq", "--version" },
 	};
-	_cleanup_buf_ struct buf missing = BUF_INIT;
+	/* For images that were built elsewhere, and those of Dockerfiles. */
+	static const struct program useful[] = {
+		{ "skopeo", "--version" },
+		{ "buildah", "--version" },
+	};
+	_cleanup_buf_ struct buf missing = BUF_INIT, wanted = BUF_INIT;
 
 	(void)spec;
-	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
-		_cleanup_buf_ struct buf out = BUF_INIT;
-		struct err err = ERR_INIT;
-
-		if (!runs(programs[i][0], programs[i][1], &out, &err))
-			buf_printf(&missing, "%s%s", missing.len ? "; " : "", err.message);
-	}
-	if (missing.len == 0)
-		host_say(check, HOST_OK, "mmdebstrap, mkfs.erofs and jq are there");
-	else
+	note_missing(needed, ARRAY_SIZE(needed), &missing);
+	note_missing(useful, ARRAY_SIZE(useful), &wanted);
+	if (missing.len > 0)
 		host_say(check, HOST_MISSING, "%s", missing.data);
+	else if (wanted.len > 0)
+		host_say(check, HOST_ADVICE, "no images of others can be imported or built: %s",
+			 wanted.data);
+	else
+		host_say(check, HOST_OK,
+			 "mmdebstrap, mkfs.erofs, jq, skopeo and buildah are there");
 }
