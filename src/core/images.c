@@ -52,6 +52,16 @@ static int prepare_template(struct core *core, const struct image_info *image, s
 	return r;
 }
 
+/* What is made of an image from now on is made of this one. before: the one of its name until now;
+ * NULL: there was none. */
+static int take_into_use(struct core *core, const struct image_info *before,
+			 const struct image_info *image, struct part *part, struct err *err)
+{
+	if (before && !str_eq(before->digest, image->digest))
+		templates_drop_image(core, before->digest);
+	return prepare_template(core, image, part, err);
+}
+
 int core_image_build(struct core *core, const struct principal *who, const char *name, bool rebuild,
 		     core_progress_fn progress, void *arg, struct image_info *ret, struct err *err)
 {
@@ -72,9 +82,7 @@ int core_image_build(struct core *core, const struct principal *who, const char 
 			&image, err);
 	if (r < 0)
 		return r;
-	if (was_there && !str_eq(before.digest, image.digest))
-		templates_drop_image(core, before.digest);
-	r = prepare_template(core, &image, &template, err);
+	r = take_into_use(core, was_there ? &before : NULL, &image, &template, err);
 	if (r < 0)
 		return r;
 	log_info("image built", "image=%s digest=%s", image.name, image.digest);
@@ -154,9 +162,7 @@ int core_image_import(struct core *core, const struct principal *who,
 	r = import(core, req, name, &made, &image, err);
 	if (r < 0)
 		return r;
-	if (was_there && !str_eq(before.digest, image.digest))
-		templates_drop_image(core, before.digest);
-	r = prepare_template(core, &image, &template, err);
+	r = take_into_use(core, was_there ? &before : NULL, &image, &template, err);
 	if (r < 0)
 		return give_up_import(core, name, was_there, r, err);
 	log_info("image imported", "image=%s digest=%s source=%s source_digest=%s", image.name,
